@@ -1,0 +1,113 @@
+// V2: acc = acc * alpha + pv, and the end of a task. acc and pv as Fixpipe writes NZ: [8 slabs][64 rows][16] fp32.
+//
+// The first macro-block of a task needs nothing: Fixpipe writes its pv into acc.
+#pragma once
+#include "registers.h"
+
+namespace qbsa {
+
+static constexpr uint16_t kOutSlabs = kHeadDim / kSlabKeys;
+
+__simd_vf__ inline void accumulate(__ubuf__ float* acc, __ubuf__ float* pv, __ubuf__ float* alpha, uint16_t groups)
+{
+    reg::MaskReg all = reg::CreateMask<float, reg::MaskPattern::ALL>();
+    for (uint16_t g = 0; g < groups; ++g) {
+        F32 a;
+        load_per_row(a, alpha + g * kGroupRows);
+        for (uint16_t c = 0; c < kOutSlabs; ++c) {
+            F32 even, odd, x, y;
+            load_pair(even, odd, acc + g * kTile + c * kSlab);
+            load_pair(x, y, pv + g * kTile + c * kSlab);
+            reg::MulDstAdd(even, a, x, all);
+            reg::MulDstAdd(odd, a, y, all);
+            store_pair(acc + g * kTile + c * kSlab, even, odd, all);
+        }
+    }
+}
+
+// factor = v_descale / l, 0 for a row that saw no key; lse = ln(l) + m - ln(p_scale), or -FLT_MAX.
+__simd_callee__ inline void finish_rows(__ubuf__ float* factor, __ubuf__ float* lse, __ubuf__ float* state,
+                                        __ubuf__ float* ln_p_scale, float v_descale, float empty_lse, reg::MaskReg& all)
+{
+    F32 sum, top, scale, zero, empty, shift;
+    reg::MaskReg seen;
+    reg::LoadAlign(sum, state + rows::kSum);
+    reg::LoadAlign(top, state + rows::kMax);
+    reg::LoadAlign(shift, ln_p_scale);
+    reg::Duplicate(scale, v_descale);
+    reg::Duplicate(zero, 0.0f);
+    reg::Duplicate(empty, empty_lse);
+    // Not equal, so that a NaN sum counts as seen and spreads.
+    reg::Compares<float, AscendC::CMPMODE::NE>(seen, sum, 0.0f, all);
+    reg::Div(scale, scale, sum, all);
+    reg::Select(scale, scale, zero, seen);
+    reg::StoreAlign(factor, scale, all);
+    reg::Ln(sum, sum, all);
+    reg::Add(sum, sum, top, all);
+    reg::Sub(sum, sum, shift, all);
+    reg::Select(sum, sum, empty, seen);
+    reg::StoreAlign(lse, sum, all);
+}
+
+// Even and odd columns of eight rows x 16 columns -> bf16. They share a 32-bit lane, so two casts and an Or finish
+// them.
+__simd_callee__ inline void store_bf16(__ubuf__ uint16_t* out, F32& even, F32& odd, F32& scale, reg::MaskReg& all,
+                                       reg::MaskReg& all16)
+{
+    Bf16 low, high;
+    reg::Mul(even, even, scale, all);
+    reg::Mul(odd, odd, scale, all);
+    reg::Cast<bfloat16_t, float, kToBf16Low>(low, even, all);
+    reg::Cast<bfloat16_t, float, kToBf16High>(high, odd, all);
+    reg::Or((U16&)low, (U16&)low, (U16&)high, all16);
+    reg::StoreAlign<uint16_t, reg::DataCopyMode::DATA_BLOCK_COPY>(out, (U16&)low, ub::kOutPitchBlocks, all16);
+}
+
+// out = (acc * alpha + pv) * v_descale / l, bf16 [64 rows][ub::kOutPitch]; lse. kSingle: the task has one macro-block,
+// acc is all of it.
+template <bool kSingle>
+__simd_vf__ inline void finish(__ubuf__ uint16_t* out, __ubuf__ float* lse, __ubuf__ float* acc, __ubuf__ float* pv,
+                               __ubuf__ float* alpha, __ubuf__ float* state, __ubuf__ float* scratch, uint16_t groups,
+                               float v_descale, float empty_lse)
+{
+    reg::MaskReg all = reg::CreateMask<float, reg::MaskPattern::ALL>();
+    reg::MaskReg all16 = reg::CreateMask<uint16_t, reg::MaskPattern::ALL>();
+    __ubuf__ float* factor = scratch + work::kChunkMax;
+    finish_rows(factor, lse, state, scratch + work::kLnPScale, v_descale, empty_lse, all);
+    fence();
+    for (uint16_t g = 0; g < groups; ++g) {
+        F32 a, scale;
+        __ubuf__ uint16_t* to = out + g * (kGroupRows * ub::kOutPitch);
+        load_per_row(scale, factor + g * kGroupRows);
+        if constexpr (!kSingle) {
+            load_per_row(a, alpha + g * kGroupRows);
+        }
+        for (uint16_t c = 0; c < kOutSlabs; ++c) {
+            F32 even, odd, x, y;
+            load_pair(even, odd, acc + g * kTile + c * kSlab);
+            if constexpr (!kSingle) {
+                load_pair(x, y, pv + g * kTile + c * kSlab);
+                reg::MulDstAdd(even, a, x, all);
+                reg::MulDstAdd(odd, a, y, all);
+            }
+            store_bf16(to + c * kSlabKeys, even, odd, scale, all, all16);
+        }
+    }
+}
+
+// Rows without any key: out 0, lse -FLT_MAX, in the staging buffers.
+__simd_vf__ inline void clear_rows(__ubuf__ uint16_t* out, __ubuf__ float* lse, uint16_t registers, float empty_lse)
+{
+    reg::MaskReg all = reg::CreateMask<float, reg::MaskPattern::ALL>();
+    reg::MaskReg all16 = reg::CreateMask<uint16_t, reg::MaskPattern::ALL>();
+    U16 zero;
+    F32 empty;
+    reg::Duplicate(zero, (uint16_t)0);
+    reg::Duplicate(empty, empty_lse);
+    reg::StoreAlign(lse, empty, all);
+    for (uint16_t i = 0; i < registers; ++i) {
+        reg::StoreAlign(out + i * (arch::kVectorBytes / sizeof(uint16_t)), zero, all16);
+    }
+}
+
+}  // namespace qbsa

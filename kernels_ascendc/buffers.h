@@ -1,0 +1,116 @@
+// The memory plan: every on-chip buffer, its place and why it has its size. Offsets in bytes.
+//
+// A group works on a stream of macro-blocks, 128 query rows against 256 keys. Each AIV owns half of the rows: 64, or 32
+// when the query block has at most 64 (a band is 32 rows, the unit in which vector work is cut).
+//
+//   L1  query 2 | key 2 | value 2 | probs 3        slots: the task or macro-block ahead is loaded while one is
+//   computed;
+//                                                  a third for P, so that the copy never waits for the cube
+//   L0A, L0B  2 slots of 32 KiB                    Mmad on one, LoadData into the other
+//   L0C  scores 1 | pv 2                           the cube alternates QK and PV, so each product drains behind the
+//   other UB  scores 2 | pv 1 | acc 1 | probs 1 | out 1  scores are written one macro-block ahead; acc is the PV of the
+//   first
+//                                                  macro-block of a task, written in place by Fixpipe
+#pragma once
+#include "arch.h"
+#include "contract.h"
+#include "mask.h"
+
+namespace qbsa {
+
+static constexpr uint32_t kMacroKeys = kBlocksPerMacro * kBlockKeys;
+static constexpr uint32_t kAivRows = kBlockRows / arch::kAivPerAic;
+static constexpr uint32_t kBandRows = 32;
+
+// Tiles, in elements.
+static constexpr uint32_t kQueryTile = kBlockRows * kHeadDim;
+static constexpr uint32_t kKeyTile = kMacroKeys * kHeadDim;
+static constexpr uint32_t kProbsTile = kBlockRows * kMacroKeys;
+static constexpr uint32_t kScoresTile = kAivRows * kMacroKeys;
+static constexpr uint32_t kPvTile = kAivRows * kHeadDim;
+
+namespace l1 {
+static constexpr uint32_t kSlots = 2;
+static constexpr uint32_t kProbsSlots = 3;
+static constexpr uint32_t kQuery = 0;
+static constexpr uint32_t kKey = kQuery + kSlots * kQueryTile;
+static constexpr uint32_t kValue = kKey + kSlots * kKeyTile;
+static constexpr uint32_t kProbs = kValue + kSlots * kKeyTile;
+static constexpr uint32_t kEnd = kProbs + kProbsSlots * kProbsTile;
+static_assert(kEnd <= arch::kL1Bytes, "L1 is full");
+}  // namespace l1
+
+namespace l0 {
+static constexpr uint32_t kSlots = 2;
+static constexpr uint32_t kSlotBytes = arch::kL0aBytes / kSlots;
+static_assert(kQueryTile <= kSlotBytes && kKeyTile <= kSlotBytes && kProbsTile <= kSlotBytes,
+              "an operand fills a slot");
+static_assert(arch::kL0aBytes == arch::kL0bBytes, "both sides have the same slots");
+}  // namespace l0
+
+namespace l0c {
+static constexpr uint32_t kScoresBytes = kBlockRows * kMacroKeys * sizeof(float);
+static constexpr uint32_t kPvBytes = kBlockRows * kHeadDim * sizeof(float);
+static constexpr uint32_t kPvSlots = 2;
+static constexpr uint32_t kScores = 0;
+static constexpr uint32_t kPv = kScores + kScoresBytes;
+static constexpr uint32_t kEnd = kPv + kPvSlots * kPvBytes;
+static_assert(kEnd <= arch::kL0cBytes, "L0C is full");
+}  // namespace l0c
+
+// State of the 64 rows of one AIV, one float a row: offsets in floats inside ub::kRows.
+namespace rows {
+static constexpr uint32_t kQueryScale = 0;      // q_descale * softmax_scale
+static constexpr uint32_t kMax = kAivRows;      // running maximum of the scaled scores
+static constexpr uint32_t kSum = 2 * kAivRows;  // running sum of P, unrounded, p_scale included
+static constexpr uint32_t kSize = 3 * kAivRows;
+}  // namespace rows
+
+// Scratch of one vector function, and ln(p_scale) in all lanes: offsets in floats inside ub::kWork.
+namespace work {
+static constexpr uint32_t kChunkMax = 0;
+static constexpr uint32_t kShiftedMax = kAivRows;  // maximum - ln(p_scale)
+static constexpr uint32_t kChunkSum = 2 * kAivRows;
+static constexpr uint32_t kKeyEven = 3 * kAivRows;  // scales of even keys, then of odd keys: one 32-byte block a slab
+static constexpr uint32_t kKeyOdd = kKeyEven + kMacroKeys / 2;
+static constexpr uint32_t kLnPScale = kKeyOdd + kMacroKeys / 2;
+static constexpr uint32_t kSize = kLnPScale + arch::kLanes;
+}  // namespace work
+
+namespace ub {
+static constexpr uint32_t kScoresSlots = 2;
+static constexpr uint32_t kSlots = 2;
+// A bf16 row is 8 data blocks; a pitch of 9 spreads eight rows over the eight bank groups.
+static constexpr uint32_t kOutPitchBlocks = 9;
+static constexpr uint32_t kOutPitch = kOutPitchBlocks * arch::kDataBlockBytes / sizeof(uint16_t);
+
+static constexpr uint32_t kScores = 0;
+static constexpr uint32_t kPv = kScores + kScoresSlots * kScoresTile * sizeof(float);
+static constexpr uint32_t kAcc = kPv + kPvTile * sizeof(float);
+static constexpr uint32_t kProbs = kAcc + kPvTile * sizeof(float);
+static constexpr uint32_t kOut = kProbs + kScoresTile;
+static constexpr uint32_t kLse = kOut + kAivRows * kOutPitchBlocks * arch::kDataBlockBytes;
+static constexpr uint32_t kKeyScale = kLse + kAivRows * sizeof(float);
+static constexpr uint32_t kQueryScale = kKeyScale + kSlots * kMacroKeys * sizeof(float);  // q_descale as it arrives
+static constexpr uint32_t kRows = kQueryScale + kSlots * kAivRows * sizeof(float);
+static constexpr uint32_t kAlpha = kRows + kSlots * rows::kSize * sizeof(float);  // exp(old maximum - new maximum)
+static constexpr uint32_t kWork = kAlpha + kSlots * kAivRows * sizeof(float);
+static constexpr uint32_t kEnd = kWork + work::kSize * sizeof(float);
+static_assert(kEnd <= arch::kUbBytes, "UB is full");
+}  // namespace ub
+
+// Hand-overs between the cores of a group (mode 4). Each flag is a counter of credits; the AIC sets and waits once per
+// AIV. "Free" credits are given by the consumer at the start, one per slot, and taken back by the producer at the end.
+enum CrossFlag : uint16_t {
+    kScoresReady,  // AIC FIX -> AIV V
+    kScoresFree,   // AIV V -> AIC FIX
+    kProbsReady,   // AIV MTE3 -> AIC MTE1
+    kProbsFree,    // AIC MTE1 -> AIV MTE3
+    kPvReady,      // AIC FIX -> AIV V, in pv or, for the first macro-block of a task, in acc
+    kPvFree,       // AIV V -> AIC FIX
+    kAccFree,      // AIV V -> AIC FIX
+    kCrossFlags
+};
+static_assert(kCrossFlags <= arch::kCrossFlagIds, "mode 4 has 11 flags");
+
+}  // namespace qbsa

@@ -1,0 +1,25 @@
+// What work costs, in vector instructions of one AIV: the vector units are the bound of this kernel.
+// Source: counts of kernels_ascendc/softmax.h and accumulate.h on full tiles (tests/test_vector_work.py).
+#pragma once
+#include "../kernels_ascendc/contract.h"
+
+namespace qbsa {
+namespace cost {
+
+static constexpr i64 kTask = 600;         // row state, last step, bf16 cast, output
+static constexpr i64 kMacroBlock = 2660;  // V1 and V2 of 256 keys
+static constexpr i64 kSingle = 1550;      // V1 and V2 of 128 keys
+static constexpr i64 kEmptyTask = 80;     // zeros to the output
+
+}  // namespace cost
+
+// A task whose list has `entries` entries.
+inline i64 task_cost(i64 entries)
+{
+    if (entries == 0) {
+        return cost::kEmptyTask;
+    }
+    return cost::kTask + entries / kBlocksPerMacro * cost::kMacroBlock + entries % kBlocksPerMacro * cost::kSingle;
+}
+
+}  // namespace qbsa
