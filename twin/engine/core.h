@@ -1,0 +1,158 @@
+// One core: the queues of its pipes, its flags, and its scalar program on a fiber.
+#pragma once
+#include <cstdarg>
+#include <string>
+
+#include "../calls/hard_event.h"
+#include "fiber.h"
+#include "instruction.h"
+#include "vector_scope.h"
+
+namespace twin {
+
+class Group;
+
+constexpr int kCores = 1 + qbsa::arch::kAivPerAic;
+constexpr int kCrossFlags = 2 * qbsa::arch::kCrossFlagAiv1;  // of the AIC; an AIV uses the lower half
+
+struct Cancelled {};  // unwinds the programs of a group that has failed
+
+// Why a scalar program does not go on.
+struct ProgramWait {
+    enum Kind { kNone, kRoom, kFlag, kCross, kDrain } kind = kNone;
+    Call call{};
+    int event = 0;
+    int flag = 0;
+};
+
+class Core {
+public:
+    Queue queue[kPipes];
+    bool event_set[kEvents][qbsa::arch::kEventIds];
+    Where event_set_at[kEvents][qbsa::arch::kEventIds];
+    uint8_t cross_count[kCrossFlags];
+    uint64_t ctrl;
+    uint64_t issued;
+    Fiber program;
+    ProgramWait wait;
+    Group* group;
+    int index;  // 0: AIC, 1 + k: AIV k
+
+    bool is_aic() const { return index == 0; }
+    int aiv() const { return index - 1; }
+    std::string describe() const;
+
+    bool has_pipe(pipe_t pipe) const
+    {
+        switch (pipe) {
+            case PIPE_S:
+            case PIPE_MTE2:
+                return true;
+            case PIPE_M:
+            case PIPE_MTE1:
+            case PIPE_FIX:
+                return is_aic();
+            default:
+                return pipe != PIPE_ALL && !is_aic();
+        }
+    }
+
+    void reset()
+    {
+        for (Queue& q : queue) q.clear();
+        std::memset(event_set, 0, sizeof event_set);
+        std::memset(cross_count, 0, sizeof cross_count);
+        ctrl = kCtrlDefault;
+        issued = 0;
+        wait = {};
+    }
+
+    bool drained() const
+    {
+        for (const Queue& q : queue) {
+            if (!q.empty()) return false;
+        }
+        return true;
+    }
+
+    // A free slot at the end of the pipe's queue; suspends the program until there is one.
+    Instruction& reserve(const Call& call, Kind kind)
+    {
+        if (queue[queue_index(call.pipe)].full()) suspend_until({ProgramWait::kRoom, call, 0, 0});
+        Instruction& slot = queue[queue_index(call.pipe)].push();
+        slot.call = call;
+        slot.kind = kind;
+        slot.accesses = 0;
+        slot.sequence = issued++;
+        return slot;
+    }
+
+    void suspend_until(const ProgramWait& reason);
+
+    bool program_can_go_on() const
+    {
+        switch (wait.kind) {
+            case ProgramWait::kRoom:
+                return !queue[queue_index(wait.call.pipe)].full();
+            case ProgramWait::kFlag:
+                return event_set[wait.event][wait.flag];
+            case ProgramWait::kCross:
+                return cross_count[wait.flag] > 0;
+            case ProgramWait::kDrain:
+                return drained();
+            default:
+                return true;
+        }
+    }
+
+    bool head_is_ready(int q) const
+    {
+        if (queue[q].empty()) return false;
+        const Instruction& head = queue[q].front();
+        if (head.kind == Kind::kWaitFlag) return event_set[head.event][head.flag];
+        if (head.kind == Kind::kCrossWait) return cross_count[head.flag] > 0;
+        return true;
+    }
+
+    void set_event(int event, int id, Where where);
+    void take_event(int event, int id) { event_set[event][id] = false; }
+    void send_cross(int target_core, int id);
+    void take_cross(int id) { --cross_count[id]; }
+};
+
+// What the host thread is doing: the core whose program or instruction runs, and the call in hand.
+struct Running {
+    Core* core = nullptr;
+    Call call{};
+};
+inline thread_local Running running;
+
+inline std::string error_prefix()
+{
+    const Call& call = running.call;
+    std::string text = running.core->describe() + ", " + name(call.pipe) + ", " + call.name;
+    if (call.where.file) text += " (" + to_string(call.where) + ")";
+    return text + ": ";
+}
+
+// Ends the launch with a message about the call in hand.
+[[noreturn, gnu::cold, gnu::format(printf, 1, 2)]] inline void fail(const char* format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    std::string text = format_list(format, list);
+    va_end(list);
+    throw Error(error_prefix() + text);
+}
+
+inline void Core::set_event(int event, int id, Where where)
+{
+    if (event_set[event][id]) {
+        fail("flag %s %d is already set, by SetFlag at %s; it must be waited for before it is set again",
+             kEventPipes[event].name, id, to_string(event_set_at[event][id]).c_str());
+    }
+    event_set[event][id] = true;
+    event_set_at[event][id] = where;
+}
+
+}  // namespace twin

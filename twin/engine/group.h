@@ -1,0 +1,182 @@
+// One AIC group: AIC and two AIVs, their memories, and the loop that runs them.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include "core.h"
+#include "gm_ranges.h"
+#include "order.h"
+#include "vector_run.h"
+
+namespace twin {
+
+// What all groups of a launch share; read only while they run.
+struct LaunchContext {
+    int groups = 1;
+    std::function<void()> program;  // run by every core
+    GmRanges gm;
+    const Order* order = nullptr;
+    Observer* observer = nullptr;  // may be null
+    std::atomic<bool> stop{false};
+};
+
+class Group {
+public:
+    Core core[kCores];
+    GroupMemory memory;
+    VectorCounts vector_counts;  // of all groups that this object has run
+
+    Group()
+    {
+        for (int i = 0; i < kCores; ++i) {
+            core[i].group = this;
+            core[i].index = i;
+        }
+    }
+
+    int index() const { return index_; }
+    const LaunchContext& launch() const { return *launch_; }
+    bool cancelled() const { return cancelled_; }
+
+    // Runs one group to its end. Returns the error text, empty if there is none.
+    std::string run(const LaunchContext& launch, int index)
+    {
+        launch_ = &launch;
+        index_ = index;
+        cancelled_ = false;
+        error_.clear();
+        if (kChecked) memory.reset();
+        for (Core& c : core) {
+            c.reset();
+            c.program.start([this] { run_program(); });
+        }
+        try {
+            while (error_.empty() && !launch.stop.load(std::memory_order_relaxed) && step()) {
+            }
+            if (error_.empty() && !launch.stop.load(std::memory_order_relaxed)) check_end();
+        } catch (const std::exception& e) {
+            error_ = e.what();
+        }
+        cancel();
+        running.core = nullptr;
+        return error_;
+    }
+
+private:
+    // Lets every program go on that can, then runs instructions until none is ready. False: nothing moved.
+    bool step()
+    {
+        bool moved = false;
+        for (Core& c : core) {
+            if (c.program.finished() || !c.program_can_go_on()) continue;
+            running.core = &c;
+            c.program.resume();
+            moved = true;
+            if (!error_.empty()) return true;
+        }
+        for (Head head = launch_->order->next(*this); head.core; head = launch_->order->next(*this)) {
+            execute(*head.core, head.core->queue[head.queue]);
+            moved = true;
+        }
+        return moved;
+    }
+
+    void execute(Core& c, Queue& queue)
+    {
+        Instruction& i = queue.front();
+        running.core = &c;
+        running.call = i.call;
+        switch (i.kind) {
+            case Kind::kRun:
+                i.run(i.closure);
+                break;
+            case Kind::kBarrier:
+                break;  // a queue is in order already
+            case Kind::kSetFlag:
+                c.set_event(i.event, i.flag, i.call.where);
+                break;
+            case Kind::kWaitFlag:
+                c.take_event(i.event, i.flag);
+                break;
+            case Kind::kCrossSet:
+                c.send_cross(i.target_core, i.flag);
+                break;
+            case Kind::kCrossWait:
+                c.take_cross(i.flag);
+                break;
+        }
+        if (launch_->observer) launch_->observer->executed(c, i);
+        queue.pop();
+    }
+
+    void run_program()
+    {
+        if (cancelled_) return;
+        try {
+            launch_->program();
+        } catch (const Cancelled&) {
+        } catch (const std::exception& e) {
+            if (error_.empty()) error_ = e.what();
+        }
+    }
+
+    void cancel()
+    {
+        cancelled_ = true;
+        for (Core& c : core) {
+            running.core = &c;
+            while (!c.program.finished()) c.program.resume();
+        }
+    }
+
+    void check_end();
+
+    const LaunchContext* launch_ = nullptr;
+    int index_ = 0;
+    bool cancelled_ = false;
+    std::string error_;
+};
+
+inline std::string Core::describe() const
+{
+    std::string who = is_aic() ? "AIC" : "AIV" + std::to_string(aiv());
+    return who + " group " + std::to_string(group->index());
+}
+
+inline void Core::suspend_until(const ProgramWait& reason)
+{
+    wait = reason;
+    program.suspend();
+    if (group->cancelled()) throw Cancelled();
+    wait = {};
+}
+
+inline void Core::send_cross(int target_core, int id)
+{
+    Core& target = group->core[target_core];
+    if (target.cross_count[id] == qbsa::arch::kCrossFlagMax) {
+        fail("flag %d of %s already counts %u, the most it can", id, target.describe().c_str(),
+             qbsa::arch::kCrossFlagMax);
+    }
+    ++target.cross_count[id];
+}
+
+inline Head ProgramOrder::next(Group& group) const
+{
+    for (Core& c : group.core) {
+        Head best;
+        uint64_t oldest = UINT64_MAX;
+        for (int q = 0; q < kPipes; ++q) {
+            if (!c.head_is_ready(q) || c.queue[q].front().sequence >= oldest) continue;
+            oldest = c.queue[q].front().sequence;
+            best = {&c, q};
+        }
+        if (best.core) return best;
+    }
+    return {};
+}
+
+}  // namespace twin
+
+#include "end_of_group.h"

@@ -1,0 +1,171 @@
+// The CPU library: the kernel's own source, run by the twin.
+#include "twin.h"
+
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <string>
+
+#include "../kernels_ascendc/attention.h"
+#include "../kernels_ascendc/contract_json.h"
+#include "../metadata/schedule.h"
+#include "attention_tensors.h"
+#include "launch.h"
+
+namespace {
+
+// A plan made on the host serves the common chip unless the caller names another number.
+constexpr qbsa::i32 kDefaultCores = 32;
+
+thread_local std::string last_error;
+std::atomic<int32_t> host_threads{0};
+std::atomic<int64_t> stores{0};
+std::mutex report_mutex;
+std::string report = "{}";
+
+class CountStores final : public twin::Observer {
+public:
+    void executed(const twin::Core&, const twin::Instruction& instruction) override
+    {
+        if (instruction.kind != twin::Kind::kRun || instruction.call.pipe != PIPE_MTE3) return;
+        for (int i = 0; i < instruction.accesses; ++i) {
+            const twin::Access& access = instruction.access[i];
+            if (access.write && access.region.memory == twin::Memory::kGm) {
+                stores.fetch_add(1, std::memory_order_relaxed);
+            }
+        }
+    }
+};
+
+int32_t refuse(const std::string& reason)
+{
+    last_error = reason;
+    return 1;
+}
+
+// Text inside a JSON string; names of functions hold nothing worse than quotes.
+std::string quoted(const std::string& text)
+{
+    std::string out = "\"";
+    for (char c : text) {
+        if (c == '"' || c == '\\') out += '\\';
+        out += c;
+    }
+    return out + "\"";
+}
+
+std::string ops_json(const twin::VectorCount& count)
+{
+    std::string text;
+    for (int op = 0; op < twin::kVectorOps; ++op) {
+        if (count.ops[op] == 0) continue;
+        text += (text.empty() ? "" : ", ") + quoted(twin::kVectorOpName[op]) + ": " + std::to_string(count.ops[op]);
+    }
+    return text;
+}
+
+std::string report_json(int groups, twin::Result& result)
+{
+    std::string functions;
+    for (int id = 0; id < static_cast<int>(result.vector_counts.size()); ++id) {
+        const twin::VectorCount& count = result.vector_counts.of(id);
+        if (count.calls == 0) continue;
+        functions += (functions.empty() ? "" : ", ") + quoted(twin::VectorFunctions::instance().name(id)) +
+                     ": {\"calls\": " + std::to_string(count.calls) + ", \"ops\": {" + ops_json(count) + "}}";
+    }
+    return "{\"groups\": " + std::to_string(groups) + ", \"host_threads\": " + std::to_string(result.host_threads) +
+           ", \"vector_functions\": {" + functions + "}}";
+}
+
+int groups_of(const qbsa::AttentionArgs& args)
+{
+    if (args.cores > 0) return args.cores;
+    const qbsa::i32 planned = reinterpret_cast<const qbsa::PlanHeader*>(args.plan)->cores;
+    return planned >= 1 && planned <= qbsa::kMaxCores ? planned : 1;  // the kernel refuses other plans
+}
+
+const char* meaning_of(qbsa::i32 status)
+{
+#define X(name, value, meaning) \
+    if (status == value) return meaning;
+    QBSA_STATUS(X)
+#undef X
+    return "the kernel left an unknown status";
+}
+
+int32_t attention(const qbsa::AttentionArgs& args)
+{
+    CountStores observer;
+    twin::LaunchOptions options;
+    options.groups = groups_of(args);
+    options.host_threads = host_threads;
+    options.gm = twin::attention_tensors(args);
+    options.observer = &observer;
+    stores = 0;
+    twin::Result result = twin::launch(options, [&args] { qbsa::run_attention(args); });
+    if (!result.ok()) return refuse(result.error);
+    const qbsa::i32 status = *reinterpret_cast<const qbsa::i32*>(args.workspace);
+    if (status != static_cast<qbsa::i32>(qbsa::Status::kOk)) {
+        last_error = meaning_of(status);
+        return status;
+    }
+    std::lock_guard<std::mutex> lock(report_mutex);
+    report = report_json(options.groups, result);
+    return 0;
+}
+
+// No exception leaves the library.
+template <class Body>
+int32_t guarded(Body body)
+{
+    try {
+        last_error.clear();
+        return body();
+    } catch (const std::exception& e) {
+        return refuse(e.what());
+    }
+}
+
+}  // namespace
+
+const char* qbsa_contract() { return qbsa::contract_json(); }
+
+int64_t qbsa_plan_words(const qbsa::ScheduleArgs*) { return qbsa::kPlanWords; }
+
+int64_t qbsa_workspace_bytes(const qbsa::AttentionArgs*) { return qbsa::kWorkspaceBytes; }
+
+int32_t qbsa_schedule(const qbsa::ScheduleArgs* args, void*)
+{
+    return guarded([args] {
+        if (args->cores < 0 || args->cores > qbsa::kMaxCores) {
+            return refuse("cores is " + std::to_string(args->cores) + ", allowed is 0.." +
+                          std::to_string(qbsa::kMaxCores));
+        }
+        qbsa::schedule(*args, args->cores > 0 ? args->cores : kDefaultCores, reinterpret_cast<qbsa::Plan*>(args->plan));
+        return 0;
+    });
+}
+
+int32_t qbsa_attention(const qbsa::AttentionArgs* args, void*)
+{
+    return guarded([args] { return attention(*args); });
+}
+
+const char* qbsa_last_error() { return last_error.c_str(); }
+
+int32_t qbsa_twin_set_threads(int32_t threads)
+{
+    if (threads < 0) return refuse("host_threads is " + std::to_string(threads) + ", allowed is 0 (all) or more");
+    host_threads = threads;
+    return 0;
+}
+
+int64_t qbsa_twin_progress() { return stores; }
+
+const char* qbsa_twin_report()
+{
+    thread_local std::string copy;
+    std::lock_guard<std::mutex> lock(report_mutex);
+    copy = report;
+    return copy.c_str();
+}
