@@ -4,7 +4,6 @@
 #pragma once
 #include <stdint.h>
 
-// clang-format off: the lists below are tables.
 // X(name, value, meaning)
 #define QBSA_CONSTANTS(X)                                                                      \
     X(kAbiVersion, 1, "rises with any change of this file or of metadata/plan.h")              \
@@ -69,7 +68,6 @@
     X(i64, seq_len_batch_stride, "") X(i64, seq_len_head_stride, "") X(i64, seq_len_block_stride, "") \
     X(i32, cores, "AIC groups to plan for; 0: all of this device")                        \
     X(i32, reserved, "0")
-// clang-format on
 
 namespace qbsa {
 

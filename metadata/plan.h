@@ -6,7 +6,6 @@
 #pragma once
 #include "../kernels_ascendc/contract.h"
 
-// clang-format off: the lists below are tables.
 // X(type, name, meaning)
 #define QBSA_PLAN_HEADER(X)                                                  \
     X(i32, magic, "kPlanMagic")                                              \
@@ -23,7 +22,6 @@
     X(i64, task_begin, "first task of the core") \
     X(i64, task_end, "one past its last task")   \
     X(i64, cost, "in the unit of metadata/cost.h")
-// clang-format on
 
 namespace qbsa {
 

@@ -1,0 +1,187 @@
+"""Finds, loads and calls the twin: libqbsa_twin_<instruction set>[_checked].so beside this file.
+
+Python learns every shared number and record from the library itself (qbsa_contract), so nothing is typed twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import ctypes
+import dataclasses
+import functools
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from . import isa
+
+FOLDER = Path(__file__).resolve().parent
+MODES = ("fast", "checked")
+MODE_VARIABLE = "QBSA_TWIN"
+
+_C_TYPES = {"u64": ctypes.c_uint64, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "f32": ctypes.c_float}
+_mode: contextvars.ContextVar[str | None] = contextvars.ContextVar("qbsa_twin_mode", default=None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Contract:
+    """contract.h and plan.h as the library tells them: numbers by name, records as ctypes structures."""
+
+    constants: dict[str, int]
+    quant_modes: dict[str, int]
+    mask_modes: dict[str, int]
+    status: dict[str, int]
+    records: dict[str, type[ctypes.Structure]]
+
+
+class Twin:
+    """One loaded variant. Calls release the GIL and may run in several threads at once."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._library = ctypes.CDLL(str(path))
+        self._bind("qbsa_contract", ctypes.c_char_p)
+        self._bind("qbsa_last_error", ctypes.c_char_p)
+        self.contract = _parse_contract(json.loads(self._library.qbsa_contract()))
+        attention = ctypes.POINTER(self.contract.records["AttentionArgs"])
+        schedule = ctypes.POINTER(self.contract.records["ScheduleArgs"])
+        self._bind("qbsa_plan_words", ctypes.c_int64, schedule)
+        self._bind("qbsa_workspace_bytes", ctypes.c_int64, attention)
+        self._bind("qbsa_schedule", ctypes.c_int32, schedule, ctypes.c_void_p)
+        self._bind("qbsa_attention", ctypes.c_int32, attention, ctypes.c_void_p)
+        self._bind("qbsa_twin_set_threads", ctypes.c_int32, ctypes.c_int32)
+        self._bind("qbsa_twin_progress", ctypes.c_int64)
+        self._bind("qbsa_twin_report", ctypes.c_char_p)
+
+    def plan_words(self, values: dict[str, Any]) -> int:
+        """int32 words of a plan; values as for schedule, pointers may be 0."""
+        return self._library.qbsa_plan_words(self._record("ScheduleArgs", values))
+
+    def workspace_bytes(self, values: dict[str, Any]) -> int:
+        """Bytes of workspace of an attention call; values as for attention, pointers may be 0."""
+        return self._library.qbsa_workspace_bytes(self._record("AttentionArgs", values))
+
+    def schedule(self, values: dict[str, Any]) -> None:
+        """Writes values["plan"]. values: field name of ScheduleArgs -> number or address; RuntimeError if refused."""
+        self._check(self._library.qbsa_schedule(self._record("ScheduleArgs", values), None))
+
+    def attention(self, values: dict[str, Any]) -> None:
+        """Writes out and lse. values: field name of AttentionArgs -> number or address; RuntimeError if refused."""
+        self._check(self._library.qbsa_attention(self._record("AttentionArgs", values), None))
+
+    def set_threads(self, threads: int) -> None:
+        """Host threads of later calls of this variant; 0, the default: every CPU the process may use."""
+        self._check(self._library.qbsa_twin_set_threads(threads))
+
+    def progress(self) -> int:
+        """Copies to the result that the attention call now running, or else the last one, has made; from any thread."""
+        return self._library.qbsa_twin_progress()
+
+    def report(self) -> dict[str, Any]:
+        """About the last attention call: groups, host_threads, and vector_functions: name -> calls and ops.
+
+        ops counts vector instructions by kind on the checked twin and is empty on the fast one.
+        """
+        return json.loads(self._library.qbsa_twin_report())
+
+    def _bind(self, name: str, result: type, *arguments: type) -> None:
+        function = getattr(self._library, name)
+        function.restype, function.argtypes = result, arguments
+
+    def _record(self, name: str, values: dict[str, Any]) -> ctypes.Structure:
+        kind = self.contract.records[name]
+        try:
+            return kind(*(values[field] for field, _ in kind._fields_))
+        except KeyError as missing:
+            text = f"{self.path.name} is of another version: field {missing} of {name} is unknown. {_REBUILD}"
+            raise RuntimeError(text) from None
+
+    def _check(self, code: int) -> None:
+        if code != 0:
+            raise RuntimeError(self._library.qbsa_last_error().decode() or f"{self.path.name} failed with code {code}")
+
+
+def contract() -> Contract:
+    """The contract of the library in use."""
+    return current().contract
+
+
+def plan_words(batch: int, heads_q: int, heads_kv: int, q_blocks: int) -> int:
+    """int32 words of a plan for these static shapes.
+
+    The size is the same for all shapes today; symbolic sizes (torch.compile) are asked for as 1 and stay symbolic.
+    """
+    sizes = {"batch": batch, "heads_q": heads_q, "heads_kv": heads_kv, "q_blocks": q_blocks}
+    twin = current()
+    fields = (field for field, _ in twin.contract.records["ScheduleArgs"]._fields_)
+    known = {name: size if isinstance(size, int) else 1 for name, size in sizes.items()}
+    return twin.plan_words({**dict.fromkeys(fields, 0), **known})
+
+
+def current() -> Twin:
+    """The twin that this context uses, loaded at the first call."""
+    return load(current_mode())
+
+
+def current_mode() -> str:
+    """One of MODES: what mode() says, else the environment variable QBSA_TWIN, else fast."""
+    chosen = _mode.get() or os.environ.get(MODE_VARIABLE) or "fast"
+    if chosen not in MODES:
+        raise ValueError(f"{MODE_VARIABLE} must be one of {', '.join(MODES)}; got {chosen!r}")
+    return chosen
+
+
+@contextlib.contextmanager
+def mode(name: str) -> Iterator[None]:
+    """`with mode("checked"):` calls of this thread run on the checked twin: same bits, every access checked, slower."""
+    if name not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(MODES)}; got {name!r}")
+    token = _mode.set(name)
+    try:
+        yield
+    finally:
+        _mode.reset(token)
+
+
+@functools.cache
+def load(mode: str, instruction_set: str | None = None) -> Twin:
+    """Loads one variant; instruction_set None takes the newest one that was built and that this machine runs.
+
+    RuntimeError names what was looked for and what there is.
+    """
+    wanted = [instruction_set] if instruction_set else reversed(isa.supported())
+    for name in wanted:
+        path = FOLDER / isa.library_name(name, mode == "checked")
+        if path.exists():
+            return Twin(path)
+    there = ", ".join(sorted(path.name for path in available())) or "none"
+    machine = ", ".join(isa.supported()) or "none"
+    raise RuntimeError(
+        f"no {mode} twin {f'for {instruction_set} ' if instruction_set else ''}in {FOLDER}: libraries there: {there}; "
+        f"instruction sets of this machine: {machine}. {_REBUILD}"
+    )
+
+
+def available() -> list[Path]:
+    """Every twin library of this installation, whether or not this machine runs it."""
+    return sorted(FOLDER.glob("libqbsa_twin_*.so"))
+
+
+_REBUILD = "Install again (pip install ., or make build in a checkout)."
+
+
+def _parse_contract(text: dict[str, Any]) -> Contract:
+    records = {name: _structure(name, record) for name, record in text["records"].items()}
+    return Contract(text["constants"], text["quant_modes"], text["mask_modes"], text["status"], records)
+
+
+def _structure(name: str, record: dict[str, Any]) -> type[ctypes.Structure]:
+    fields = [(field, _C_TYPES[kind]) for field, kind in record["fields"]]
+    structure = type(name, (ctypes.Structure,), {"_fields_": fields})
+    if ctypes.sizeof(structure) != record["bytes"]:
+        text = f"{name} has {record['bytes']} bytes in the library, {ctypes.sizeof(structure)} by its fields"
+        raise RuntimeError(text)
+    return structure

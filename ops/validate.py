@@ -1,0 +1,343 @@
+"""The one validator: arguments of either operator -> a Problem, or one error with argument, rule, value and limits.
+
+The CPU, NPU and fake implementations all come through here. It reads types, shapes, strides, dtypes and devices, never
+the contents of a tensor, so it neither waits for a device nor minds symbolic sizes. ValueError: shape, stride, dtype,
+device or value. NotImplementedError: a mode, layout or head size that this release does not have. TypeError: a wrong
+Python type, or None for a required argument.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import torch
+
+from . import library
+
+LAYOUTS_Q = ("TND", "NTD")
+LAYOUTS_KV = ("PA_BNBD",)
+LAYOUTS_LISTS = ("B_N_Qb_Kb",)
+LAYOUTS_OUT = ("TND",)
+MASK_SHAPE = (2048, 2048)
+
+Axes = Sequence[str | int]
+
+_FP8 = torch.float8_e4m3fn
+_FP32 = torch.finfo(torch.float32)
+
+# Schema type -> the Python types that stand for it. A bool is an int to Python, but here it is a mixed-up argument.
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "Tensor": (torch.Tensor,),
+    "int": (numbers.Integral, torch.SymInt),
+    "float": (numbers.Real, torch.SymFloat),
+    "str": (str,),
+    "bool": (bool,),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """A checked call in the words of contract.h.
+
+    tensors: by the name of the pointer field that gets their address; None is address 0.
+    numbers: every size, stride and mode by the name of its field, strides in elements.
+    plan: the caller's metadata, if any.
+    """
+
+    tensors: dict[str, torch.Tensor | None]
+    numbers: dict[str, Any]
+    plan: torch.Tensor | None = None
+    return_lse: bool = False
+
+    @property
+    def device(self) -> torch.device:
+        return self.tensors["sparse_seq_len"].device
+
+
+def check_types(arguments: dict[str, Any], types: dict[str, str]) -> None:
+    """TypeError unless each argument has the Python type that its schema type asks for."""
+    for name, declared in types.items():
+        value = arguments[name]
+        optional = declared.startswith("Optional[")
+        kind = declared.removeprefix("Optional[").removesuffix("]")
+        if value is None and optional:
+            continue
+        if not isinstance(value, _PYTHON_TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
+            wanted = {"Tensor": "a torch.Tensor", "int": "an int"}.get(kind, f"a {kind}")
+            got = "None" if value is None else f"{type(value).__name__} {value!r:.60}"
+            _refuse(TypeError, name, f"must be {wanted}{' or None' if optional else ''}", got)
+
+
+def attention_problem(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    q_descale: torch.Tensor,
+    k_descale: torch.Tensor,
+    v_descale: torch.Tensor,
+    p_scale: torch.Tensor | None,
+    sparse_indices: torch.Tensor,
+    sparse_seq_len: torch.Tensor,
+    atten_mask: torch.Tensor | None,
+    softmax_scale: float,
+    sparse_q_block_size: int,
+    sparse_kv_block_size: int,
+    *,
+    cu_seqlens_q: torch.Tensor | None,
+    cu_seqlens_kv: torch.Tensor | None,
+    seqused_q: torch.Tensor | None,
+    seqused_kv: torch.Tensor | None,
+    block_table: torch.Tensor | None,
+    metadata: torch.Tensor | None,
+    layout_kv: str,
+    layout_q: str,
+    layout_sparse_indices: str,
+    layout_out: str,
+    quant_mode: int,
+    mask_mode: int,
+    return_softmax_lse: bool,
+) -> Problem:
+    """Checks a call of quant_block_sparse_attn; arguments as there."""
+    contract = library.contract()
+    head_dim, block_keys = contract.constants["kHeadDim"], contract.constants["kBlockKeys"]
+    _modes(contract, quant_mode, mask_mode)
+    _one_of(ValueError, "sparse_q_block_size", sparse_q_block_size, (contract.constants["kBlockRows"],))
+    _one_of(ValueError, "sparse_kv_block_size", sparse_kv_block_size, (block_keys,))
+    _layouts(layout_q, layout_kv, layout_sparse_indices)
+    _one_of(NotImplementedError, "layout_out", layout_out, LAYOUTS_OUT)
+    _reserved(cu_seqlens_kv, seqused_q)
+    _require(cu_seqlens_q=cu_seqlens_q, seqused_kv=seqused_kv, block_table=block_table)
+    _softmax_scale(softmax_scale)
+
+    device = query.device
+    query_axes = ("T", "N1") if layout_q == "TND" else ("N1", "T")
+    sizes = _Sizes(device, D=head_dim, token=block_keys)
+    sizes.tensor("query", query, _FP8, (*query_axes, "D"))
+    sizes.tensor("key", key, _FP8, ("P", "N2", "token", "D"))
+    _group(contract, sizes["N1"], sizes["N2"], "query", "key")
+    sizes.tensor("value", value, _FP8, ("P", "N2", "token", "D"))
+    sizes.tensor("q_descale", q_descale, torch.float32, query_axes)
+    sizes.tensor("k_descale", k_descale, torch.float32, ("P", "N2", "token", 1))
+    sizes.tensor("v_descale", v_descale, torch.float32, ("N2",), contiguous=True)
+    sizes.tensor("p_scale", p_scale, torch.float32, (1,))
+    sizes.tensor("sparse_indices", sparse_indices, torch.int32, ("B", "N1", "Qb", "Kb"))
+    sizes.tensor("sparse_seq_len", sparse_seq_len, torch.int32, ("B", "N1", "Qb"))
+    sizes.tensor("cu_seqlens_q", cu_seqlens_q, torch.int32, ("B+1",), contiguous=True)
+    sizes.tensor("seqused_kv", seqused_kv, torch.int32, ("B",), contiguous=True)
+    sizes.tensor("block_table", block_table, torch.int32, ("B", "L"))
+    _rows("query", query, query_axes)
+    _rows("key", key, ("N2", "token"))
+    _rows("value", value, ("N2", "token"))
+    _mask(sizes, contract, atten_mask, mask_mode)
+    if metadata is not None:
+        words = library.plan_words(sizes["B"], sizes["N1"], sizes["N2"], sizes["Qb"])
+        sizes.tensor("metadata", metadata, torch.int32, (words,), contiguous=True)
+
+    by_token = (0, 1) if layout_q == "TND" else (1, 0)
+    values = {
+        "tokens": sizes["T"],
+        **_list_sizes(sizes),
+        "list_capacity": sizes["Kb"],
+        "pages": sizes["P"],
+        "table_width": sizes["L"],
+        **_strides("query", query.permute(*by_token, 2), "token", "head"),
+        **_strides("q_descale", q_descale.permute(by_token), "token", "head"),
+        **_strides("key", key, "page", "head", "token"),
+        **_strides("value", value, "page", "head", "token"),
+        **_strides("k_descale", k_descale, "page", "head", "token"),
+        **_strides("indices", sparse_indices, "batch", "head", "block", "entry"),
+        **_strides("seq_len", sparse_seq_len, "batch", "head", "block"),
+        **_strides("table", block_table, "batch", "entry"),
+        "softmax_scale": softmax_scale,
+        "quant_mode": quant_mode,
+        "mask_mode": mask_mode,
+    }
+    tensors = {
+        "query": query,
+        "key": key,
+        "value": value,
+        "q_descale": q_descale,
+        "k_descale": k_descale,
+        "v_descale": v_descale,
+        "p_scale": p_scale,
+        "sparse_indices": sparse_indices,
+        "sparse_seq_len": sparse_seq_len,
+        "cu_seqlens_q": cu_seqlens_q,
+        "seqused_kv": seqused_kv,
+        "block_table": block_table,
+    }
+    return Problem(tensors, values, metadata, return_softmax_lse)
+
+
+def metadata_problem(
+    sparse_seq_len: torch.Tensor,
+    num_heads_q: int,
+    num_heads_kv: int,
+    head_dim: int,
+    *,
+    cu_seqlens_q: torch.Tensor | None,
+    cu_seqlens_kv: torch.Tensor | None,
+    seqused_q: torch.Tensor | None,
+    seqused_kv: torch.Tensor | None,
+    sparse_block_size_q: int,
+    sparse_block_size_k: int,
+    quant_mode: int,
+    mask_mode: int,
+    layout_q: str,
+    layout_kv: str,
+    layout_sparse_indices: str,
+    max_kv_splits: int,
+) -> Problem:
+    """Checks a call of quant_block_sparse_attn_metadata; arguments as there."""
+    contract = library.contract()
+    _modes(contract, quant_mode, mask_mode)
+    _one_of(ValueError, "sparse_block_size_q", sparse_block_size_q, (contract.constants["kBlockRows"],))
+    _one_of(ValueError, "sparse_block_size_k", sparse_block_size_k, (contract.constants["kBlockKeys"],))
+    _layouts(layout_q, layout_kv, layout_sparse_indices)
+    _reserved(cu_seqlens_kv, seqused_q)
+    _one_of(NotImplementedError, "head_dim", head_dim, (contract.constants["kHeadDim"],))
+    _one_of(NotImplementedError, "max_kv_splits", max_kv_splits, (1,))
+    _group(contract, num_heads_q, num_heads_kv, "num_heads_q", "num_heads_kv")
+
+    sizes = _Sizes(sparse_seq_len.device, N1=num_heads_q, N2=num_heads_kv)
+    sizes.tensor("sparse_seq_len", sparse_seq_len, torch.int32, ("B", "N1", "Qb"))
+    sizes.tensor("cu_seqlens_q", cu_seqlens_q, torch.int32, ("B+1",), contiguous=True)
+    sizes.tensor("seqused_kv", seqused_kv, torch.int32, ("B",), contiguous=True)
+    values = {**_list_sizes(sizes), **_strides("seq_len", sparse_seq_len, "batch", "head", "block")}
+    return Problem({"sparse_seq_len": sparse_seq_len, "cu_seqlens_q": cu_seqlens_q}, values)
+
+
+class _Sizes:
+    """Axis sizes by name: the first tensor that has an axis fixes its size, every later one must agree."""
+
+    def __init__(self, device: torch.device, **fixed: int):
+        self._device = device
+        self._sizes: dict[str, Any] = dict(fixed)
+        self._source: dict[str, str] = {}
+
+    def __getitem__(self, axis: str) -> Any:
+        return self._sizes[axis]
+
+    def tensor(
+        self, name: str, tensor: torch.Tensor | None, dtype: torch.dtype, axes: Axes, contiguous: bool = False
+    ) -> None:
+        """Checks dtype, device, shape and, if asked, contiguity. None passes: _require has seen to it."""
+        if tensor is None:
+            return
+        if tensor.dtype != dtype:
+            _refuse(ValueError, name, f"must have dtype {dtype}", tensor.dtype)
+        if tensor.device != self._device:
+            _refuse(ValueError, name, f"must be on {self._device}, where the other tensors are", tensor.device)
+        self._shape(name, tensor.shape, axes)
+        if contiguous and not tensor.is_contiguous():
+            _refuse(ValueError, name, "must be contiguous (pass a .contiguous() copy)", f"strides {tensor.stride()}")
+
+    def _shape(self, name: str, shape: Sequence[Any], axes: Axes) -> None:
+        if len(shape) != len(axes):
+            rule = f"must have {len(axes)} dimensions {_brackets(axes)}"
+            _refuse(ValueError, name, rule, f"shape {_brackets(shape)}")
+        for axis, size in zip(axes, shape):
+            if axis in self._sizes or isinstance(axis, int) or axis == "B+1":
+                continue
+            self._sizes[axis], self._source[axis] = size, name
+        for axis, size in zip(axes, shape):
+            if size == self._expected(axis):
+                continue
+            kind = NotImplementedError if axis == "D" else ValueError
+            others = [a for a in axes if isinstance(a, str) and self._source.get(a) != name]
+            known = [f"{a} = {self._expected(a)}{self._origin(a)}" for a in others]
+            rule = f"must have shape {_brackets(axes)}" + (f" with {', '.join(known)}" if known else "")
+            _refuse(kind, name, rule, f"shape {_brackets(shape)}")
+
+    def _expected(self, axis: str | int) -> Any:
+        if isinstance(axis, int):
+            return axis
+        return self._sizes["B"] + 1 if axis == "B+1" else self._sizes[axis]
+
+    def _origin(self, axis: str) -> str:
+        source = self._source.get(axis.removesuffix("+1"))
+        return f" (from {source})" if source else ""
+
+
+def _modes(contract: library.Contract, quant_mode: int, mask_mode: int) -> None:
+    _one_of(NotImplementedError, "quant_mode", quant_mode, contract.quant_modes.values())
+    _one_of(NotImplementedError, "mask_mode", mask_mode, contract.mask_modes.values())
+
+
+def _layouts(layout_q: str, layout_kv: str, layout_sparse_indices: str) -> None:
+    _one_of(NotImplementedError, "layout_q", layout_q, LAYOUTS_Q)
+    _one_of(NotImplementedError, "layout_kv", layout_kv, LAYOUTS_KV)
+    _one_of(NotImplementedError, "layout_sparse_indices", layout_sparse_indices, LAYOUTS_LISTS)
+
+
+def _reserved(cu_seqlens_kv: torch.Tensor | None, seqused_q: torch.Tensor | None) -> None:
+    for name, value in (("cu_seqlens_kv", cu_seqlens_kv), ("seqused_q", seqused_q)):
+        if value is not None:
+            _refuse(ValueError, name, "is reserved and must be None", "a tensor")
+
+
+def _require(**arguments: torch.Tensor | None) -> None:
+    for name, value in arguments.items():
+        if value is None:
+            _refuse(TypeError, name, "is required and must be a torch.Tensor", "None")
+
+
+def _softmax_scale(scale: float) -> None:
+    # Comparisons only: they also refuse NaN, and a symbolic scale stays symbolic.
+    if not (scale >= _FP32.tiny and scale <= _FP32.max):
+        rule = f"must be a finite fp32 number > 0 ({_FP32.tiny:.3g} to {_FP32.max:.3g})"
+        _refuse(ValueError, "softmax_scale", rule, scale)
+
+
+def _group(contract: library.Contract, heads_q: Any, heads_kv: Any, name_q: str, name_kv: str) -> None:
+    limit = contract.constants["kMaxGroup"]
+    if heads_kv < 1:
+        _refuse(ValueError, name_kv, "must have at least one KV head (N2 >= 1)", heads_kv)
+    if heads_q < heads_kv or heads_q % heads_kv != 0 or heads_q // heads_kv > limit:
+        rule = f"must have N1 heads with N1 a multiple of N2 (from {name_kv}) and 1 <= N1 / N2 <= {limit}"
+        _refuse(ValueError, name_q, rule, f"N1 = {heads_q}, N2 = {heads_kv}")
+
+
+def _rows(name: str, tensor: torch.Tensor, axes: Sequence[str]) -> None:
+    """Rows of D bytes: the last dimension contiguous, those of `axes` before it with a stride unless of size 1."""
+    strides = tensor.stride()
+    if strides[-1] != 1:
+        _refuse(ValueError, name, "must have a contiguous last dimension (stride 1)", f"strides {strides}")
+    for dim, axis in zip(range(-1 - len(axes), -1), axes):
+        if strides[dim] < 1 and tensor.shape[dim] > 1:
+            rule = f"must have a positive stride in dimension {axis} ({dim}): it may not be expanded"
+            _refuse(ValueError, name, rule, f"strides {strides}")
+
+
+def _mask(sizes: _Sizes, contract: library.Contract, atten_mask: torch.Tensor | None, mask_mode: int) -> None:
+    if atten_mask is None:
+        return
+    if mask_mode != contract.mask_modes["kCausal"]:
+        _refuse(ValueError, "atten_mask", f"must be None with mask_mode {mask_mode}", "a tensor")
+    sizes.tensor("atten_mask", atten_mask, torch.uint8, MASK_SHAPE)
+
+
+def _list_sizes(sizes: _Sizes) -> dict[str, Any]:
+    return {"batch": sizes["B"], "heads_q": sizes["N1"], "heads_kv": sizes["N2"], "q_blocks": sizes["Qb"]}
+
+
+def _strides(prefix: str, tensor: torch.Tensor, *axes: str) -> dict[str, Any]:
+    return {f"{prefix}_{axis}_stride": stride for axis, stride in zip(axes, tensor.stride())}
+
+
+def _one_of(kind: type[Exception], name: str, value: Any, allowed: Sequence[Any]) -> None:
+    allowed = tuple(allowed)
+    if value not in allowed:
+        choices = repr(allowed[0]) if len(allowed) == 1 else "one of " + ", ".join(map(repr, allowed))
+        _refuse(kind, name, f"must be {choices}", repr(value))
+
+
+def _brackets(sizes: Sequence[Any]) -> str:
+    return f"[{', '.join(map(str, sizes))}]"
+
+
+def _refuse(kind: type[Exception], name: str, rule: str, got: Any) -> NoReturn:
+    raise kind(f"{name} {rule}; got {got}")
