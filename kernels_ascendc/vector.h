@@ -109,6 +109,8 @@ private:
 
     __aicore__ inline void begin()
     {
+        // CTRL[60] = 0: each Cast saturates as its trait says, so that NaN and inf reach out.
+        AscendC::SetCtrlSpr<60, 60>(0);
         float p_scale = 1.0f;
         if (args_.p_scale != 0) {
             AscendC::GlobalTensor<float> given;
@@ -131,6 +133,7 @@ private:
 
     __aicore__ inline void end()
     {
+        AscendC::SetCtrlSpr<60, 60>(1);  // the default
         for (int32_t id = 0; id < kVectorLoads; ++id) {
             WaitFlag<HardEvent::V_MTE2>(id);
         }

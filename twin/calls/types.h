@@ -6,7 +6,7 @@
 #define __aicore__
 #define __global__
 #define __simd_vf__
-#define __simd_callee__
+#define __simd_callee__ __attribute__((always_inline))  // a vector function is one piece: constant masks fold
 #define __mix__(cube, vector)
 #define __gm__
 #define __ubuf__

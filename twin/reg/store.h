@@ -32,14 +32,14 @@ QBSA_INLINE bool any_set(V active)
     return bits != 0;
 }
 
-template <size_t kPiece>
+template <size_t kPiece, size_t kChunkBytes = kSimdBytes>
 QBSA_INLINE Piece piece_of(const VecU32* chunks)
 {
-    if constexpr (kPieceBytes == kSimdBytes) {
+    if constexpr (kChunkBytes == kPieceBytes) {
         return (Piece)chunks[kPiece];
     } else {
         constexpr size_t kFirst = kPiece % 2 * 4;
-        const auto chunk = (Vec<uint64_t>)chunks[kPiece / 2];
+        const auto chunk = (Vec<uint64_t, kChunkBytes>)chunks[kPiece / 2];
         return __builtin_shufflevector(chunk, chunk, kFirst, kFirst + 1, kFirst + 2, kFirst + 3);
     }
 }
