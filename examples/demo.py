@@ -14,11 +14,10 @@ from pathlib import Path
 
 import qbsa
 import torch
-from qbsa import library, quantize, sparsity
+from qbsa import compare, library, quantize, sparsity
 
-# The reference and its tolerances judge the package and are not part of it.
+# The reference judges the package and is not part of it.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-import compare  # noqa: E402
 import reference  # noqa: E402
 
 Q_LENS = [8192, 1000]  # a prefill; a chunk of 1,000 tokens

@@ -12,7 +12,7 @@ The chain, per (batch, query head, query block):
 All of it in fp64 except P and what decides the grid of P: s and m - ln p_scale are fp32 numbers. With |s| above 1e5 the
 spacing of fp32 moves P by percents, in every row alike, and published results contain that.
 P itself is rounded from fp64, once. A kernel rounds an fp32 P, so next to a tie it may take the neighbouring code;
-compare.py derives what that costs.
+qbsa.compare derives what that costs.
 """
 
 from __future__ import annotations
@@ -23,25 +23,13 @@ from itertools import product
 from types import SimpleNamespace
 
 import torch
+from qbsa.compare import E4M3, EMPTY_LSE, Truth
 
-EMPTY_LSE = -torch.finfo(torch.float32).max
 CAUSAL = 3  # mask_mode of the public contract
 DEFAULTS = {"layout_q": "TND", "mask_mode": CAUSAL}
 PAIR = 2  # list entries between two moves of the running maximum
 
-E4M3 = torch.finfo(torch.float8_e4m3fn)
 _, _EXPONENT_OF_TINY = torch.frexp(torch.tensor(E4M3.smallest_normal, dtype=torch.float64))
-
-
-@dataclass
-class Truth:
-    """n rows of the result. A row is one (token, query head)."""
-
-    token: torch.Tensor  # int64 [n], index into the tokens of out
-    head: torch.Tensor  # int64 [n]
-    out: torch.Tensor  # fp64 [n, 128]
-    lse: torch.Tensor  # fp64 [n]
-    peak: torch.Tensor  # fp64 [n], softmax weight of the row's heaviest key; 0 in an empty row
 
 
 @dataclass

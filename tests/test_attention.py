@@ -7,13 +7,12 @@ is written.
 import itertools
 
 import cases
-import compare
 import pytest
 import qbsa
 import reference
 import torch
 from cases import Case
-from qbsa import library, quantize, sparsity
+from qbsa import compare, library, quantize, sparsity
 
 INT32 = torch.iinfo(torch.int32)
 EXACT_STRIDE = 7  # of the tasks of a case, one in so many is held against exact attention

@@ -3,12 +3,11 @@
 import os
 from pathlib import Path
 
-import compare
 import make_bundle
 import pytest
 import qbsa
 import torch
-from qbsa import bundle
+from qbsa import bundle, compare
 from reference import Truth
 
 DEVICE = os.environ.get("QBSA_TEST_DEVICE", "cpu")
@@ -17,7 +16,7 @@ LARGEST_BYTES = 256 * 1024
 
 
 def truth_of(golden: bundle.Bundle) -> Truth:
-    """All rows of a stored result. Peaks are not stored: 1/3 lets compare.py allow the most that any peak does."""
+    """All rows of a stored result. Peaks are not stored: 1/3 lets compare allow the most that any peak does."""
     tokens, heads, _ = golden.expected.shape
     token, head = (ids.flatten() for ids in torch.meshgrid(torch.arange(tokens), torch.arange(heads), indexing="ij"))
     lse = torch.zeros(heads, tokens) if golden.expected_lse is None else golden.expected_lse

@@ -1,11 +1,11 @@
 """The judges are judged: a faithful fp32 computation passes, each typical mistake fails and is named."""
 
 import cases
-import compare
 import pytest
 import reference
 import torch
 from make_bundle import dense
+from qbsa import compare
 
 CASE = cases.Case("mistakes", (4, 2), (200, 150), (600, 140), "random", 3)
 
