@@ -1,4 +1,4 @@
-"""Golden bundles: the arguments of one call and what it must return, in one file.
+"""Golden bundles: the arguments of one call and what it must return, in one file. See `python -m qbsa bundle`.
 
 A bundle is a torch.save of tensors and plain values, loaded with weights_only=True, in the format of the public tests:
 
@@ -13,14 +13,19 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from . import compare, schema
+from .attention import quant_block_sparse_attn
+
 FOLDER_VARIABLE = "QBSA_GENERALIZED_BUNDLE_DIR"
 MANIFEST_VARIABLE = "QBSA_PREFILL_BUNDLE_MANIFEST"
+DEVICE_VARIABLE = "QBSA_TEST_DEVICE"
 
 
 @dataclass(frozen=True)
@@ -42,34 +47,135 @@ def load(path: Path) -> Bundle:
 
     ValueError names the file and what is wrong with it, FileNotFoundError a file that is not there.
     """
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # torch.load raises what its parsers raise
-        raise ValueError(f"{path} is no bundle, or a damaged one: {error}") from error
-    if not isinstance(content, dict) or not isinstance(content.get("inputs"), dict):
+    content = _load_dict(path)
+    if not isinstance(content.get("inputs"), dict):
         raise ValueError(f"{path} is no bundle: it must hold a dict with a dict `inputs`")
     missing = [name for name in ("expected", "expected_lse") if name not in content]
     if missing:
         raise ValueError(f"{path} is no bundle: {', '.join(missing)} missing; it has {', '.join(map(str, content))}")
+    inputs = _arguments(path, content["inputs"])
+    _check_expected(path, inputs, content["expected"], content["expected_lse"])
     return Bundle(
-        case_id=content.get("case_id", Path(path).stem),
-        inputs={name: value for name, value in content["inputs"].items() if name != "metadata"},
+        case_id=str(content.get("case_id", Path(path).stem)),
+        inputs=inputs,
         expected=content["expected"],
         expected_lse=content["expected_lse"],
-        origin=content.get("origin", ""),
+        origin=str(content.get("origin", "")),
     )
+
+
+def load_inputs(path: Path) -> dict[str, Any]:
+    """The keyword arguments that a file holds, on the CPU: a torch.save of them, or a bundle. Errors as load."""
+    content = _load_dict(path)
+    return _arguments(path, content["inputs"] if isinstance(content.get("inputs"), dict) else content)
 
 
 def named_by_environment() -> list[Path]:
     """Bundles that the environment variables of the public tests name.
 
     QBSA_GENERALIZED_BUNDLE_DIR: a folder, every .pt in it. QBSA_PREFILL_BUNDLE_MANIFEST: a JSON file, case id -> path.
+    FileNotFoundError or ValueError if a variable names something else.
     """
     paths: list[Path] = []
     if folder := os.environ.get(FOLDER_VARIABLE):
+        if not Path(folder).is_dir():
+            raise FileNotFoundError(f"{FOLDER_VARIABLE} must name a folder; got {folder}")
         paths += sorted(Path(folder).glob("*.pt"))
     if manifest := os.environ.get(MANIFEST_VARIABLE):
-        paths += [Path(path).expanduser() for path in json.loads(Path(manifest).read_text()).values()]
+        try:
+            entries = json.loads(Path(manifest).read_text())
+            paths += [Path(path).expanduser() for path in entries.values()]
+        except (OSError, ValueError, AttributeError, TypeError) as error:
+            text = f"{MANIFEST_VARIABLE} must name a JSON file with an object case id -> path; got {manifest}: {error}"
+            raise ValueError(text) from error
     return paths
+
+
+def committed() -> list[Path]:
+    """The bundles that come with the package."""
+    here = Path(__file__).resolve().parent
+    folders = (here / "bundles", here.parent / "bundles")  # installed, in a checkout
+    return sorted(path for folder in folders for path in folder.glob("*.pt"))
+
+
+def replay(bundle: Bundle, device: str | None = None) -> list[compare.Report]:
+    """Runs the operator on a bundle's inputs and measures the result: a report for out and, if stored, for LSE.
+
+    device None is what QBSA_TEST_DEVICE says, else cpu. RuntimeError if exactly one of result and bundle has an LSE.
+    """
+    device = device or os.environ.get(DEVICE_VARIABLE) or "cpu"
+    on_device = {name: v.to(device) if isinstance(v, torch.Tensor) else v for name, v in bundle.inputs.items()}
+    out, lse = quant_block_sparse_attn(**on_device)
+    if (lse is None) != (bundle.expected_lse is None):
+        has = "none" if bundle.expected_lse is None else "one"
+        raise RuntimeError(f"return_softmax_lse is {lse is not None}, but the bundle {bundle.case_id} stores {has}")
+    lse = None if lse is None else lse.cpu()
+    return compare.against_chain(out.cpu(), lse, _truth(bundle), bundle.inputs)
+
+
+def dense(truth: compare.Truth, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """A truth of all rows as the operator would return it: bf16 [T, heads_q, 128], fp32 [heads_q, T]."""
+    heads = inputs["sparse_indices"].shape[1]
+    tokens = len(truth.token) // heads
+    out = torch.empty(tokens, heads, truth.out.shape[1], dtype=torch.bfloat16)
+    lse = torch.empty(heads, tokens)
+    out[truth.token, truth.head] = truth.out.bfloat16()
+    lse[truth.head, truth.token] = truth.lse.float()
+    return out, lse
+
+
+def _truth(golden: Bundle) -> compare.Truth:
+    """All rows of a stored result. Peaks are not stored: 1/3 lets compare allow the most that any peak does."""
+    tokens, heads, _ = golden.expected.shape
+    token, head = (ids.flatten() for ids in torch.meshgrid(torch.arange(tokens), torch.arange(heads), indexing="ij"))
+    lse = torch.zeros(heads, tokens) if golden.expected_lse is None else golden.expected_lse
+    peak = torch.full(token.shape, 1 / 3, dtype=torch.float64)
+    return compare.Truth(token, head, golden.expected[token, head].double(), lse[head, token].double(), peak)
+
+
+def _load_dict(path: Path) -> dict[Any, Any]:
+    try:
+        _check_sums(path)
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (FileNotFoundError, IsADirectoryError):
+        raise
+    except Exception as error:  # torch.load raises what its parsers raise
+        first_line = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{path} is no bundle, or a damaged one: {first_line}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} is no bundle: it must hold a dict; got {type(content).__name__}")
+    return content
+
+
+def _check_sums(path: Path) -> None:
+    """torch.save writes a zip file with check sums, which torch.load does not read."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            if damaged := archive.testzip():
+                raise ValueError(f"the check sum of {damaged} is wrong")
+
+
+def _arguments(path: Path, inputs: dict[Any, Any]) -> dict[str, Any]:
+    """inputs without metadata; ValueError unless their names are those of the operator's arguments."""
+    known = schema.argument_types(schema.ATTENTION).keys()
+    foreign = [str(name) for name in inputs if name not in known]
+    absent = [name for name in known - schema.defaults(schema.ATTENTION).keys() if name not in inputs]
+    for names, fault in ((foreign, "are no arguments of quant_block_sparse_attn"), (absent, "are missing")):
+        if names:
+            raise ValueError(f"{path} is no bundle: inputs {', '.join(sorted(names))} {fault}")
+    return {name: value for name, value in inputs.items() if name != "metadata"}
+
+
+def _check_expected(path: Path, inputs: dict[str, Any], expected: Any, expected_lse: Any) -> None:
+    query = inputs["query"]
+    if not isinstance(query, torch.Tensor) or query.dim() != 3:
+        raise ValueError(f"{path} is no bundle: its query must be a tensor with 3 dimensions")
+    ntd = inputs.get("layout_q") == "NTD"
+    heads, tokens = query.shape[:2] if ntd else (query.shape[1], query.shape[0])
+    wanted = {"expected": (expected, (tokens, heads, query.shape[2])), "expected_lse": (expected_lse, (heads, tokens))}
+    for name, (tensor, shape) in wanted.items():
+        if tensor is None and name == "expected_lse":
+            continue
+        if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point() or tensor.shape != shape:
+            got = f"{tensor.dtype} {list(tensor.shape)}" if isinstance(tensor, torch.Tensor) else repr(tensor)
+            raise ValueError(f"{path} is no bundle: {name} must be floating point {list(shape)}; got {got:.80}")

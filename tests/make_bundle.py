@@ -3,13 +3,12 @@
 from pathlib import Path
 
 import cases
-import reference
 import torch
 from cases import Case
+from qbsa import bundle_maker
 from qbsa.bundle import Bundle, save
 
 FOLDER = Path(__file__).resolve().parents[1] / "bundles"
-ORIGIN = "tests/reference.py fp8_chain"
 
 # Small, with much of the contract in it: a shared page, q and kv tails, rows that see nothing, odd and empty lists,
 # entries that name no block, a descending pair, a duplicate.
@@ -26,18 +25,7 @@ def make() -> Bundle:
     inputs["sparse_seq_len"] = torch.tensor(
         [[[len(entries)] for entries in heads] for heads in LISTS], dtype=torch.int32
     )
-    return Bundle(CASE.id, inputs, *dense(reference.fp8_chain(**inputs), inputs), ORIGIN)
-
-
-def dense(truth: reference.Truth, inputs: dict) -> tuple[torch.Tensor, torch.Tensor]:
-    """A truth of all rows as the operator would return it: bf16 [T, heads_q, 128], fp32 [heads_q, T]."""
-    heads = inputs["sparse_indices"].shape[1]
-    tokens = len(truth.token) // heads
-    out = torch.empty(tokens, heads, truth.out.shape[1], dtype=torch.bfloat16)
-    lse = torch.empty(heads, tokens)
-    out[truth.token, truth.head] = truth.out.bfloat16()
-    lse[truth.head, truth.token] = truth.lse.float()
-    return out, lse
+    return bundle_maker.from_inputs(CASE.id, inputs)
 
 
 if __name__ == "__main__":

@@ -1,35 +1,19 @@
 """Replays bundles: those in bundles/ and those that the environment variables of the public tests name."""
 
-import os
+import re
 from pathlib import Path
 
 import make_bundle
 import pytest
-import qbsa
 import torch
-from qbsa import bundle, compare
-from reference import Truth
+from qbsa import bundle, bundle_maker, cli, compare
 
-DEVICE = os.environ.get("QBSA_TEST_DEVICE", "cpu")
 COMMITTED = sorted(make_bundle.FOLDER.glob("*.pt"))
-LARGEST_BYTES = 256 * 1024
-
-
-def truth_of(golden: bundle.Bundle) -> Truth:
-    """All rows of a stored result. Peaks are not stored: 1/3 lets compare allow the most that any peak does."""
-    tokens, heads, _ = golden.expected.shape
-    token, head = (ids.flatten() for ids in torch.meshgrid(torch.arange(tokens), torch.arange(heads), indexing="ij"))
-    lse = torch.zeros(heads, tokens) if golden.expected_lse is None else golden.expected_lse
-    peak = torch.full(token.shape, 1 / 3, dtype=torch.float64)
-    return Truth(token, head, golden.expected[token, head].double(), lse[head, token].double(), peak)
+LARGEST_BYTES, LARGEST_SUM_BYTES = 2**18, 2**20
 
 
 def replay(golden: bundle.Bundle) -> None:
-    on_device = {name: v.to(DEVICE) if isinstance(v, torch.Tensor) else v for name, v in golden.inputs.items()}
-    out, lse = qbsa.quant_block_sparse_attn(**on_device)
-    assert (lse is None) == (golden.expected_lse is None)
-    lse = None if lse is None else lse.cpu()
-    compare.check(compare.against_chain(out.cpu(), lse, truth_of(golden), golden.inputs))
+    compare.check(bundle.replay(golden))
 
 
 @pytest.mark.parametrize("path", COMMITTED + bundle.named_by_environment(), ids=lambda path: path.stem)
@@ -38,12 +22,14 @@ def test_replay(path):
 
 
 def test_committed_bundles_are_small_and_at_least_one():
-    assert COMMITTED and all(path.stat().st_size < LARGEST_BYTES for path in COMMITTED)
+    sizes = [path.stat().st_size for path in COMMITTED]
+    assert 0 < max(sizes) < LARGEST_BYTES and sum(sizes) < LARGEST_SUM_BYTES
+    assert bundle.committed() == COMMITTED
 
 
 def test_a_committed_bundle_holds_what_the_reference_says():
     made, stored = make_bundle.make(), bundle.load(make_bundle.FOLDER / f"{make_bundle.CASE.id}.pt")
-    assert stored.origin == make_bundle.ORIGIN and stored.inputs.keys() == made.inputs.keys()
+    assert stored.origin == bundle_maker.ORIGIN and stored.inputs.keys() == made.inputs.keys()
     for name, value in made.inputs.items():
         same = torch.equal if isinstance(value, torch.Tensor) else (lambda a, b: a == b)
         assert same(stored.inputs[name], value), name
@@ -83,29 +69,159 @@ def test_environment_variables_name_bundles(tmp_path, monkeypatch):
     assert bundle.named_by_environment() == [tmp_path / "a.pt", tmp_path / "b.pt", Path("/elsewhere/c.pt")]
 
 
+@pytest.mark.parametrize(
+    ("variable", "text", "message"),
+    [
+        (bundle.FOLDER_VARIABLE, None, "QBSA_GENERALIZED_BUNDLE_DIR must name a folder"),
+        (bundle.MANIFEST_VARIABLE, None, "QBSA_PREFILL_BUNDLE_MANIFEST must name a JSON file"),
+        (bundle.MANIFEST_VARIABLE, "[1]", "QBSA_PREFILL_BUNDLE_MANIFEST must name a JSON file"),
+        (bundle.MANIFEST_VARIABLE, "{", "QBSA_PREFILL_BUNDLE_MANIFEST must name a JSON file"),
+        (bundle.MANIFEST_VARIABLE, '{"x": 1}', "QBSA_PREFILL_BUNDLE_MANIFEST must name a JSON file"),
+    ],
+)
+def test_a_variable_that_names_nothing_is_named(tmp_path, monkeypatch, variable, text, message):
+    if text is not None:
+        (tmp_path / "x").write_text(text)
+    monkeypatch.setenv(variable, str(tmp_path / "x"))
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        bundle.named_by_environment()
+
+
 class Foreign:
     """Not a plain value: loading it would run code of the file."""
 
 
+def content(**changes):
+    golden = make_bundle.make()
+    made = {"inputs": golden.inputs, "expected": golden.expected, "expected_lse": golden.expected_lse}
+    return made | changes
+
+
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("make", "message"),
     [
-        (None, "is no bundle, or a damaged one"),
-        (Foreign(), "is no bundle, or a damaged one"),
-        ([1, 2], "must hold a dict"),
-        ({"inputs": 1}, "dict `inputs`"),
-        ({"inputs": {}, "expected": torch.zeros(1)}, "expected_lse missing"),
+        (lambda: Foreign(), "is no bundle, or a damaged one"),
+        (lambda: content(inputs=content()["inputs"] | {"query": Foreign()}), "is no bundle, or a damaged one"),
+        (lambda: [1, 2], "must hold a dict; got list"),
+        (lambda: torch.zeros(3), "must hold a dict; got Tensor"),
+        (lambda: {"inputs": 1}, "dict `inputs`"),
+        (lambda: {"inputs": {}, "expected": torch.zeros(1)}, "expected_lse missing; it has inputs, expected"),
+        (lambda: content(inputs={"query": 1}), "inputs atten_mask, k_descale, .*, value are missing"),
+        (lambda: content(inputs=content()["inputs"] | {"blocks": 1}), "inputs blocks are no arguments"),
+        (lambda: content(inputs=content()["inputs"] | {"query": 1}), "its query must be a tensor"),
+        (lambda: content(expected=None), r"expected must be floating point \[60, 4, 128\]; got None"),
+        (lambda: content(expected=torch.zeros(60, 4, 128).int()), r"expected must be .*; got torch.int32"),
+        (lambda: content(expected_lse=torch.zeros(60, 4)), r"expected_lse must be .* \[4, 60\]; got torch.float32"),
     ],
 )
-def test_a_file_that_is_no_bundle_is_refused(tmp_path, content, message):
+def test_a_file_that_is_no_bundle_is_refused(tmp_path, make, message):
     path = tmp_path / "x.pt"
-    torch.save(content, path)
-    if content is None:
-        path.write_bytes(path.read_bytes()[:100])
+    torch.save(make(), path)
     with pytest.raises(ValueError, match=message):
         bundle.load(path)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.999])
+def test_a_truncated_bundle_is_refused(tmp_path, share):
+    data = COMMITTED[0].read_bytes()
+    path = tmp_path / "x.pt"
+    path.write_bytes(data[: int(share * len(data))])
+    with pytest.raises(ValueError, match="x.pt is no bundle, or a damaged one: .+"):
+        bundle.load(path)
+
+
+@pytest.mark.parametrize("position", [100, 5000, 70_000, 150_000])
+def test_one_wrong_bit_is_noticed(tmp_path, position):
+    data = bytearray(COMMITTED[0].read_bytes())
+    data[position] ^= 4
+    (tmp_path / "x.pt").write_bytes(data)
+    with pytest.raises(ValueError, match="x.pt is no bundle, or a damaged one: .+"):
+        bundle.load(tmp_path / "x.pt")
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="absent.pt"):
         bundle.load(tmp_path / "absent.pt")
+
+
+def test_an_lse_on_one_side_only_is_an_error():
+    golden = make_bundle.make()
+    golden.inputs["return_softmax_lse"] = False
+    with pytest.raises(RuntimeError, match="return_softmax_lse is False, but the bundle small_lists_b2_n4 stores one"):
+        bundle.replay(golden)
+
+
+def run(capsys, *arguments):
+    """Exit code, stdout and stderr of python -m qbsa bundle."""
+    code = cli.main(["bundle", *map(str, arguments)])
+    return (code, *capsys.readouterr())
+
+
+@pytest.mark.parametrize("layout", ["TND", "NTD"])
+def test_a_case_becomes_a_bundle_that_verifies(tmp_path, capsys, layout):
+    case = "gen_s64_315_b1_n8_random2_m3_pNone_gradient"
+    path = tmp_path / "made.pt"
+    code, text, _ = run(capsys, "make", case, "-o", path, "--layout-q", layout)
+    shape = [64, 8, 128] if layout == "TND" else [8, 64, 128]
+    assert code == 0 and f"query {shape}" in text
+    code, text, _ = run(capsys, "verify", path)
+    assert code == 0 and re.search(rf"^{case} +65536 +\d+ .* ok$", text, re.M)
+    assert "1 of 1 bundles replay within tolerance" in text
+    code, text, _ = run(capsys, "list", tmp_path)
+    assert code == 0 and re.fullmatch(rf"{case}: {path.stat().st_size} bytes, query .*, LSE, tests.*\n", text)
+
+
+def test_saved_arguments_become_a_bundle_without_mask_and_plan(tmp_path, capsys, monkeypatch):
+    golden = make_bundle.make()
+    mask = torch.ones(2048, 2048, dtype=torch.uint8).triu()
+    torch.save(golden.inputs | {"atten_mask": mask, "metadata": torch.zeros(1).int()}, tmp_path / "call.pt")
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path / "out")
+    assert run(capsys, "make", tmp_path / "call.pt")[0] == 0
+    made = bundle.load(tmp_path / "out" / "call.pt")
+    assert made.case_id == "call" and made.inputs["atten_mask"] is None and "metadata" not in made.inputs
+    assert torch.equal(made.expected, golden.expected) and torch.equal(made.expected_lse, golden.expected_lse)
+
+
+def test_arguments_that_the_operator_refuses_make_no_bundle(tmp_path, capsys):
+    for change, message in (({"mask_mode": 1}, "mask_mode must be one of"), ({"query": None}, "query must be a torch")):
+        torch.save(make_bundle.make().inputs | change, tmp_path / "call.pt")
+        code, _, error = run(capsys, "make", tmp_path / "call.pt", "-o", tmp_path / "made.pt")
+        assert code == 1 and message in error and not (tmp_path / "made.pt").exists()
+
+
+def test_an_unknown_case_is_told_what_is_near(capsys):
+    code, _, error = run(capsys, "make", "gen_s1023_1023_b2_n16")
+    assert code == 1 and "gen_s1023_1023_b2_n16_sc8_rand_rand_grad_m1_ntd" in error
+
+
+def test_without_a_checkout_no_bundle_is_made(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(bundle_maker, "_TESTS", tmp_path)
+    code, _, error = run(capsys, "make", "small")
+    assert code == 1 and "bundles are made in a checkout of qbsa" in error
+
+
+def test_verify_tells_each_failure_and_fails(tmp_path, capsys):
+    golden = make_bundle.make()
+    wrong = golden.expected.clone()
+    wrong[3, 0] = -wrong[3, 0]
+    bundle.save(golden, tmp_path / "a_right.pt")
+    torch.save(content(expected=wrong, case_id="wrong"), tmp_path / "b_wrong.pt")
+    (tmp_path / "c_damaged.pt").write_bytes(b"PK")
+    code, text, error = run(capsys, "verify", tmp_path, tmp_path / "absent.pt")
+    assert code == 1 and "3 of 4 bundles failed" in error
+    right, broken, damaged, absent = text.splitlines()[1:]
+    assert right.endswith(" ok") and "beyond their cap" in broken and broken.startswith("wrong ")
+    assert "is no bundle, or a damaged one" in damaged and "absent.pt" in absent
+
+
+def test_verify_and_list_start_from_the_package_and_the_environment(tmp_path, capsys, monkeypatch):
+    bundle.save(make_bundle.make(), tmp_path / "more.pt")
+    monkeypatch.setenv(bundle.FOLDER_VARIABLE, str(tmp_path))
+    code, text, _ = run(capsys, "list")
+    assert code == 0 and len(text.splitlines()) == len(COMMITTED) + 1
+    code, text, _ = run(capsys, "verify")
+    assert code == 0 and f"{len(COMMITTED) + 1} of {len(COMMITTED) + 1} bundles replay" in text
+    (tmp_path / "empty").mkdir()
+    code, _, error = run(capsys, "verify", tmp_path / "empty")
+    assert code == 1 and "there is no bundle" in error

@@ -4,8 +4,8 @@ import cases
 import pytest
 import reference
 import torch
-from make_bundle import dense
 from qbsa import compare
+from qbsa.bundle import dense
 
 CASE = cases.Case("mistakes", (4, 2), (200, 150), (600, 140), "random", 3)
 
