@@ -16,11 +16,11 @@ using Fp8 = fp8_e4m3fn_t;
 static constexpr uint32_t kC0 = arch::kDataBlockBytes / sizeof(Fp8);  // columns of an NZ row
 
 // rows x 128 from GM to L1 in NZ: row i of the source lands at row i * dst_step of an NZ tile with dst_rows rows.
-// pitch: elements from row to row in GM.
+// pitch: elements from row to row in GM; Nd2Nz has a limit on it, so other rows come one by one.
 __aicore__ inline void copy_rows_to_nz(const AscendC::LocalTensor<Fp8>& dst, const AscendC::GlobalTensor<Fp8>& src,
                                        i32 rows, i64 pitch, uint16_t dst_rows, uint16_t dst_step)
 {
-    if (pitch <= (i64)arch::kNd2NzMaxPitch) {
+    if (pitch > 0 && pitch <= (i64)arch::kNd2NzMaxPitch) {
         AscendC::DataCopy(dst, src, AscendC::Nd2NzParams(1, (uint16_t)rows, kHeadDim, 0, pitch, dst_rows, dst_step, 0));
         return;
     }
@@ -108,7 +108,7 @@ private:
                                               uint16_t tile_rows) const
     {
         constexpr uint16_t kStep = 4;
-        if (keys % 2 == 0 && 2 * pitch <= (i64)arch::kNd2NzMaxPitch) {
+        if (keys % 2 == 0 && pitch > 0 && 2 * pitch <= (i64)arch::kNd2NzMaxPitch) {
             AscendC::DataCopy(
                 dst, src,
                 AscendC::Nd2NzParams(2, (uint16_t)(keys / 2), kHeadDim, pitch, 2 * pitch, tile_rows, kStep, kC0));

@@ -11,6 +11,10 @@
 
 namespace qbsa {
 
+// No int32 length reaches more blocks; a wider table or more query blocks add nothing.
+static constexpr i64 kMaxBlocks = (i64(1) << 31) / kBlockKeys;
+static_assert(kBlockRows == kBlockKeys, "one bound for both");
+
 // A selected KV block with at least one visible key.
 struct Block {
     i64 page;
@@ -136,7 +140,8 @@ private:
         }
         task_.first_token = begin + task_.first_row;
         task_.rows = (i32)clamp(task_.q_len - task_.first_row, 1, kBlockRows);
-        task_.kv_len = clamp(seqused_kv_.GetValue(task_.batch), 0, args_.table_width * kBlockKeys);
+        task_.kv_len =
+            clamp(seqused_kv_.GetValue(task_.batch), 0, clamp(args_.table_width, 0, kMaxBlocks) * kBlockKeys);
         task_.list_length =
             clamp(list_lengths_.GetValue(task_.batch * args_.seq_len_batch_stride +
                                          task_.head * args_.seq_len_head_stride + q_block * args_.seq_len_block_stride),

@@ -292,8 +292,8 @@ private:
             const i64 begin = walker_.sequence_begin(batch);
             const i64 end = walker_.sequence_end(batch);
             clear_tokens(covered, begin);
-            clear_tokens(begin + clamp(args_.q_blocks * kBlockRows, 0, end - begin), end);
-            covered = end;
+            clear_tokens(begin + clamp(clamp(args_.q_blocks, 0, kMaxBlocks) * kBlockRows, 0, end - begin), end);
+            covered = clamp(end, covered, args_.tokens);
         }
         clear_tokens(covered, args_.tokens);
         SetFlag<HardEvent::MTE3_V>(kOutDone);

@@ -84,8 +84,18 @@ def _plan_words(problem: Problem) -> int:
 
 def _values(problem: Problem) -> dict[str, Any]:
     """Field name -> number or address. cores 0: all that the plan names, or all of this machine."""
-    addresses = {name: 0 if tensor is None else tensor.data_ptr() for name, tensor in problem.tensors.items()}
+    addresses = {name: _address(name, tensor) for name, tensor in problem.tensors.items()}
     return problem.numbers | addresses | {"cores": 0}
+
+
+def _address(name: str, tensor: torch.Tensor | None) -> int:
+    if tensor is None:
+        return 0
+    address = tensor.data_ptr()
+    if address % tensor.element_size() != 0:
+        rule = f"must begin at a multiple of its element size, {tensor.element_size()} bytes"
+        raise ValueError(f"{name} {rule}; got address {address:#x}")
+    return address
 
 
 _OPERATORS = (
