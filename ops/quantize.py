@@ -29,6 +29,9 @@ NAN_CODE = 0x7F
 # power of two, so that the largest weight is exact. It costs nothing and cancels from the result.
 P_SCALE = 256.0
 
+# Dimensions of [tokens, heads, columns] that share one scale.
+_SHARED_BY = {"token": (2,), "head": (0, 2), "tensor": (0, 1, 2)}
+
 
 class PagedCache(NamedTuple):
     """Arguments of quant_block_sparse_attn under their own names."""
@@ -45,23 +48,23 @@ def default_p_scale(device: torch.device | str | None = None) -> torch.Tensor:
     return torch.tensor([P_SCALE], device=device)
 
 
-def quantize_tokens(x: torch.Tensor, *, per_tensor: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+def quantize_tokens(x: torch.Tensor, *, per: str = "token") -> tuple[torch.Tensor, torch.Tensor]:
     """Quantises query or key, [tokens, heads, 128] of any float dtype.
 
-    Returns float8_e4m3fn of the same shape and its descale, float32 [tokens, heads]: one value per token and head, or
-    with per_tensor the same value everywhere.
+    Returns float8_e4m3fn of the same shape and its descale, float32 [tokens, heads], which differs per "token" and
+    head, per "head", or with per="tensor" nowhere. ValueError for another per.
     """
-    descale, payload = _quantize(x, (0, 1, 2) if per_tensor else (2,))
+    descale, payload = _quantize(x, per, ("token", "head", "tensor"))
     return payload, descale.squeeze(2).expand(x.shape[:2]).contiguous()
 
 
-def quantize_heads(x: torch.Tensor, *, per_tensor: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+def quantize_heads(x: torch.Tensor, *, per: str = "head") -> tuple[torch.Tensor, torch.Tensor]:
     """Quantises value, [tokens, heads_kv, 128] of any float dtype, all sequences of the call together.
 
-    Returns float8_e4m3fn of the same shape and its descale, float32 [heads_kv]: one value per head, or with per_tensor
-    the same value everywhere.
+    Returns float8_e4m3fn of the same shape and its descale, float32 [heads_kv], which differs per "head", or with
+    per="tensor" nowhere. ValueError for another per.
     """
-    descale, payload = _quantize(x, (0, 1, 2) if per_tensor else (0, 2))
+    descale, payload = _quantize(x, per, ("head", "tensor"))
     return payload, descale.flatten().expand(x.shape[1]).contiguous()
 
 
@@ -137,12 +140,14 @@ def write_paged_cache(
     )
 
 
-def _quantize(x: torch.Tensor, reduced: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
-    """(descale, payload); descale float32 with size 1 in the reduced dimensions."""
+def _quantize(x: torch.Tensor, per: str, allowed: tuple[str, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+    """(descale, payload); descale float32 with size 1 in the dimensions that share it."""
+    if per not in allowed:
+        raise ValueError(f"per must be one of {', '.join(allowed)}; got {per!r}")
     if x.dim() != 3:
         raise ValueError(f"expected [tokens, heads, columns]; got {list(x.shape)}")
     x = x.float()
-    descale = x.abs().amax(reduced, keepdim=True) / FP8_MAX
+    descale = x.abs().amax(_SHARED_BY[per], keepdim=True) / FP8_MAX
     scaled = torch.where(descale == 0, 0.0, x / descale)  # 0 / 0 of an all-zero row
     return descale, scaled.clamp(-FP8_MAX, FP8_MAX).to(FP8)
 

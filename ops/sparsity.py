@@ -60,6 +60,11 @@ def all_visible(visible: torch.Tensor, heads_q: int) -> torch.Tensor:
     return visible[:, None].expand(-1, heads_q, -1, -1).clone()
 
 
+def sink_window(visible: torch.Tensor, heads_q: int, *, sinks: int, window: int) -> torch.Tensor:
+    """Of the visible blocks the first `sinks` and the last `window`, for each of heads_q heads."""
+    return all_visible(_sink_window(visible, sinks, window), heads_q)
+
+
 def sink_window_topk(
     scores: torch.Tensor, visible: torch.Tensor, *, sinks: int, window: int, topk: int
 ) -> torch.Tensor:
@@ -68,10 +73,7 @@ def sink_window_topk(
     scores: float [batch, heads_q, q_blocks, kv_blocks], from block_scores or an indexer; visible: from visible_blocks.
     A query block that sees no more than sinks + window + topk blocks gets them all. Equal scores: any of them.
     """
-    seen = visible[:, None]
-    from_start = seen.cumsum(-1)  # 1 at the first visible block
-    from_end = seen.flip(-1).cumsum(-1).flip(-1)
-    forced = seen & ((from_start <= sinks) | (from_end <= window))
+    seen, forced = visible[:, None], _sink_window(visible, sinks, window)[:, None]
     candidates = scores.float().masked_fill(~seen | forced, -torch.inf)
     best = candidates.topk(min(topk, scores.shape[-1]), dim=-1).indices
     chosen = torch.zeros_like(candidates, dtype=torch.bool).scatter_(-1, best, True)
@@ -103,7 +105,8 @@ def mask_to_lists(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """A block mask as sparse_indices int32 [batch, heads_q, q_blocks, capacity], tail -1, and sparse_seq_len.
 
-    Blocks ascend, or with newest_first descend. capacity None is the length of the longest list, at least 1; ValueError
+    Blocks ascend, or with newest_first descend, which keeps small weights beside a sink alive (docs/numerics.md) and
+    is the better order for long lists. capacity None is the length of the longest list, at least 1; ValueError
     if a list is longer than capacity.
     """
     lengths = mask.sum(-1, dtype=torch.int32)
@@ -144,6 +147,12 @@ def density(mask: torch.Tensor, visible: torch.Tensor) -> Density:
         longest_list=int(mask.sum(-1).max()) if mask.numel() else 0,
         per_head=selected.double() / max(1, each),
     )
+
+
+def _sink_window(visible: torch.Tensor, sinks: int, window: int) -> torch.Tensor:
+    from_start = visible.cumsum(-1)  # 1 at the first visible block
+    from_end = visible.flip(-1).cumsum(-1).flip(-1)
+    return visible & ((from_start <= sinks) | (from_end <= window))
 
 
 def _pool(tokens: torch.Tensor, lens: Sequence[int], block: int) -> torch.Tensor:

@@ -38,13 +38,32 @@ def test_values_have_a_scale_per_head():
     assert_rounded(payload, descale[:, None], real)
 
 
-def test_per_tensor_scales_are_equal_everywhere_and_keep_their_shape():
+@pytest.mark.parametrize(
+    ("function", "shape"), [(quantize.quantize_tokens, (TOKENS, HEADS)), (quantize.quantize_heads, (HEADS,))]
+)
+def test_coarser_scales_keep_their_shape(function, shape):
     real = real_data()
-    for function, shape in ((quantize.quantize_tokens, (TOKENS, HEADS)), (quantize.quantize_heads, (HEADS,))):
-        payload, descale = function(real, per_tensor=True)
+    for per, amax in (("head", real.abs().amax((0, 2))), ("tensor", real.abs().max())):
+        payload, descale = function(real, per=per)
         assert descale.shape == shape and descale.is_contiguous()
-        assert bool((descale == real.abs().max() / E4M3.max).all())
-        assert_rounded(payload, descale.flatten()[0], real)
+        assert bool((descale == amax / E4M3.max).all())
+        assert_rounded(payload, descale.expand(TOKENS, HEADS)[..., None], real)
+
+
+def test_another_granularity_is_refused():
+    for function, allowed in (
+        (quantize.quantize_tokens, "token, head, tensor"),
+        (quantize.quantize_heads, "head, ten"),
+    ):
+        with pytest.raises(ValueError, match=f"per must be one of {allowed}.*; got 'channel'"):
+            function(real_data(), per="channel")
+
+
+def test_what_was_quantised_is_quantised_to_itself():
+    payload, descale = quantize.quantize_tokens(real_data())
+    again, descale_again = quantize.quantize_tokens(payload.float() * descale[..., None])
+    assert torch.allclose(descale_again, descale, rtol=2**-23, atol=0)
+    assert torch.equal(again.view(torch.uint8), payload.view(torch.uint8))
 
 
 def test_a_row_of_zeros_has_descale_0_and_no_nan():

@@ -1,5 +1,7 @@
 """Block masks, patterns and lists, against loops over tokens and blocks."""
 
+import itertools
+
 import pytest
 import torch
 from qbsa import sparsity
@@ -73,6 +75,31 @@ def test_sink_window_topk_takes_the_best_of_the_rest():
                 rest = sorted(set(blocks) - forced, key=lambda block: -scores[batch, head, q_block, block])
                 chosen = mask[batch, head, q_block].nonzero().flatten().tolist()
                 assert chosen == sorted(forced | set(rest[:3]))
+
+
+def test_sink_window_is_top_k_of_nothing():
+    seen = sparsity.visible_blocks(Q_LENS, KV_LENS)
+    scores = torch.zeros(5, 4, *seen.shape[1:])
+    for sinks, window in ((0, 0), (1, 0), (0, 2), (1, 2), (9, 9)):
+        mask = sparsity.sink_window(seen, 4, sinks=sinks, window=window)
+        assert torch.equal(mask, sparsity.sink_window_topk(scores, seen, sinks=sinks, window=window, topk=0))
+    assert torch.equal(mask, sparsity.all_visible(seen, 4))
+
+
+def test_every_pattern_survives_lists_in_both_orders():
+    seen = sparsity.visible_blocks(Q_LENS, KV_LENS)
+    scores = torch.randn(5, 4, *seen.shape[1:], generator=torch.Generator().manual_seed(4))
+    patterns = [
+        sparsity.all_visible(seen, 4),
+        sparsity.sink_window(seen, 4, sinks=1, window=1),
+        sparsity.sink_window_topk(scores, seen, sinks=1, window=1, topk=1),
+        sparsity.random_blocks(seen, 4, 0.5, torch.Generator().manual_seed(5)),
+    ]
+    for mask, newest_first in itertools.product(patterns, (False, True)):
+        indices, lengths = sparsity.mask_to_lists(mask, newest_first=newest_first)
+        assert torch.equal(sparsity.lists_to_mask(indices, lengths, seen.shape[2]), mask)
+        steps = indices[..., 1:] - indices[..., :-1]
+        assert bool(((steps < 0) == newest_first)[indices[..., 1:] >= 0].all())
 
 
 def test_random_blocks_are_visible_and_near_their_density():
