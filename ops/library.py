@@ -19,7 +19,13 @@ from typing import Any
 from . import isa
 
 FOLDER = Path(__file__).resolve().parent
-MODES = ("fast", "checked")
+# mode -> (the library is the checked variant, how it runs)
+MODES = {
+    "fast": (False, "fast"),
+    "checked": (True, "fast"),
+    "hostile": (True, "hostile"),
+    "race": (True, "race"),
+}
 MODE_VARIABLE = "QBSA_TWIN"
 
 _C_TYPES = {"u64": ctypes.c_uint64, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "f32": ctypes.c_float}
@@ -40,8 +46,9 @@ class Contract:
 class Twin:
     """One loaded variant. Calls release the GIL and may run in several threads at once."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, way: str = "fast"):
         self.path = path
+        self._way = way.encode()
         self._library = ctypes.CDLL(str(path))
         self._bind("qbsa_contract", ctypes.c_char_p)
         self._bind("qbsa_last_error", ctypes.c_char_p)
@@ -53,6 +60,7 @@ class Twin:
         self._bind("qbsa_schedule", ctypes.c_int32, schedule, ctypes.c_void_p)
         self._bind("qbsa_attention", ctypes.c_int32, attention, ctypes.c_void_p)
         self._bind("qbsa_twin_set_threads", ctypes.c_int32, ctypes.c_int32)
+        self._bind("qbsa_twin_set_mode", ctypes.c_int32, ctypes.c_char_p)
         self._bind("qbsa_twin_progress", ctypes.c_int64)
         self._bind("qbsa_twin_report", ctypes.c_char_p)
 
@@ -70,6 +78,7 @@ class Twin:
 
     def attention(self, values: dict[str, Any]) -> None:
         """Writes out and lse. values: field name of AttentionArgs -> number or address; RuntimeError if refused."""
+        self._check(self._library.qbsa_twin_set_mode(self._way))
         self._check(self._library.qbsa_attention(self._record("AttentionArgs", values), None))
 
     def set_threads(self, threads: int) -> None:
@@ -136,7 +145,13 @@ def current_mode() -> str:
 
 @contextlib.contextmanager
 def mode(name: str) -> Iterator[None]:
-    """`with mode("checked"):` calls of this thread run on the checked twin: same bits, every access checked, slower."""
+    """`with mode("checked"):` calls of this thread run so. Every mode gives the same bits.
+
+    fast     program order, no checks that cost time
+    checked  every access checked: inside its buffer, of bytes that were written
+    hostile  checked, twice, in two adverse orders that obey all flags; RuntimeError where the results differ
+    race     checked; RuntimeError where two accesses to the same bytes are ordered by no flag or barrier
+    """
     if name not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}; got {name!r}")
     token = _mode.set(name)
@@ -154,9 +169,10 @@ def load(mode: str, instruction_set: str | None = None) -> Twin:
     """
     wanted = [instruction_set] if instruction_set else reversed(isa.supported())
     for name in wanted:
-        path = FOLDER / isa.library_name(name, mode == "checked")
+        checked, way = MODES[mode]
+        path = FOLDER / isa.library_name(name, checked)
         if path.exists():
-            return Twin(path)
+            return Twin(path, way)
     there = ", ".join(sorted(path.name for path in available())) or "none"
     machine = ", ".join(isa.supported()) or "none"
     raise RuntimeError(

@@ -1,7 +1,7 @@
 """The operator against the truth: named cases, every edge of the contract, and what must not change one bit.
 
-Small calls run on the checked twin, so each also asserts that no access leaves its buffer and no byte is read before it
-is written.
+Small calls run in every mode that checks, so each also asserts that no access leaves its buffer, no byte is read before
+it is written, and flags alone order whatever touches the same bytes.
 """
 
 import itertools
@@ -19,9 +19,10 @@ EXACT_STRIDE = 7  # of the tasks of a case, one in so many is held against exact
 TAILS = (1, 31, 32, 33, 63, 64, 65, 127, 128)
 
 
-@pytest.fixture
-def checked():
-    with library.mode("checked"):
+@pytest.fixture(params=["checked", "hostile", "race"])
+def checked(request):
+    """Every mode that checks."""
+    with library.mode(request.param):
         yield
 
 

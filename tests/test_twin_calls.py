@@ -20,6 +20,7 @@ PROGRAMS = [
     ("test_launch", False),
     ("test_launch", True),
     ("test_checks", True),
+    ("test_race", True),
 ]
 
 

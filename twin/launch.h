@@ -21,6 +21,8 @@ struct LaunchOptions {
     std::vector<GmRange> gm;       // empty: all of GM may be touched
     Observer* observer = nullptr;  // called from all host threads
     const Order* order = nullptr;  // null: program order
+    bool race = false;             // checked variant only: see engine/race.h
+    Names names;                   // for messages
 };
 
 struct Result {
@@ -48,6 +50,8 @@ inline Result launch(const LaunchOptions& options, std::function<void()> program
     context.observer = options.observer;
     context.order = options.order ? options.order : &program_order;
     for (const GmRange& range : options.gm) context.gm.add(range);
+    context.names = options.names;
+    context.race = options.race;
 
     Result result;
     const int wanted = options.host_threads > 0 ? options.host_threads : available_cpus();

@@ -1,15 +1,19 @@
 // The CPU library: the kernel's own source, run by the twin.
 #include "twin.h"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "../kernels_ascendc/attention.h"
 #include "../kernels_ascendc/contract_json.h"
 #include "../metadata/schedule.h"
+#include "attention_names.h"
 #include "attention_tensors.h"
+#include "engine/hostile.h"
 #include "launch.h"
 
 namespace {
@@ -17,7 +21,10 @@ namespace {
 // A plan made on the host serves the common chip unless the caller names another number.
 constexpr qbsa::i32 kDefaultCores = 32;
 
+enum class Mode { kFast, kHostile, kRace };
+
 thread_local std::string last_error;
+thread_local Mode mode = Mode::kFast;
 std::atomic<int32_t> host_threads{0};
 std::atomic<int64_t> stores{0};
 std::mutex report_mutex;
@@ -93,16 +100,70 @@ const char* meaning_of(qbsa::i32 status)
     return "the kernel left an unknown status";
 }
 
-int32_t attention(const qbsa::AttentionArgs& args)
+twin::LaunchOptions options_of(const qbsa::AttentionArgs& args)
 {
-    CountStores observer;
     twin::LaunchOptions options;
     options.groups = groups_of(args);
     options.host_threads = host_threads;
     options.gm = twin::attention_tensors(args);
+    options.names = twin::attention_names();
+    return options;
+}
+
+// Everything that a call writes for its caller.
+std::vector<uint8_t> copy_outputs(const qbsa::AttentionArgs& args)
+{
+    std::vector<uint8_t> bytes;
+    for (const twin::GmRange& range : twin::attention_tensors(args)) {
+        if (range.use != twin::GmUse::kWrite) continue;
+        const uint8_t* begin = reinterpret_cast<const uint8_t*>(range.begin);
+        bytes.insert(bytes.end(), begin, begin + range.bytes);
+    }
+    return bytes;
+}
+
+std::string compare_outputs(const qbsa::AttentionArgs& args, const std::vector<uint8_t>& expected)
+{
+    size_t at = 0;
+    for (const twin::GmRange& range : twin::attention_tensors(args)) {
+        if (range.use != twin::GmUse::kWrite) continue;
+        const uint8_t* begin = reinterpret_cast<const uint8_t*>(range.begin);
+        const auto pair = std::mismatch(begin, begin + range.bytes, expected.begin() + at);
+        if (pair.first != begin + range.bytes) {
+            return twin::format(
+                "hostile: byte %lld of %s is %#x with consumers first and %#x with producers first; the "
+                "result depends on an order that no flag fixes",
+                static_cast<long long>(pair.first - begin), range.name, *pair.second, *pair.first);
+        }
+        at += range.bytes;
+    }
+    return "";
+}
+
+twin::Result run_hostile(const qbsa::AttentionArgs& args, twin::LaunchOptions& options)
+{
+    const twin::ConsumersFirst consumers_first;
+    const twin::ProducersFirst producers_first;
+    const auto program = [&args] { qbsa::run_attention(args); };
+    options.order = &consumers_first;
+    twin::Result result = twin::launch(options, program);
+    if (!result.ok()) return result;
+    const std::vector<uint8_t> first = copy_outputs(args);
+    options.order = &producers_first;
+    result = twin::launch(options, program);
+    if (result.ok()) result.error = compare_outputs(args, first);
+    return result;
+}
+
+int32_t attention(const qbsa::AttentionArgs& args)
+{
+    CountStores observer;
+    twin::LaunchOptions options = options_of(args);
     options.observer = &observer;
+    options.race = mode == Mode::kRace;
     stores = 0;
-    twin::Result result = twin::launch(options, [&args] { qbsa::run_attention(args); });
+    twin::Result result = mode == Mode::kHostile ? run_hostile(args, options)
+                                                 : twin::launch(options, [&args] { qbsa::run_attention(args); });
     if (!result.ok()) return refuse(result.error);
     const qbsa::i32 status = *reinterpret_cast<const qbsa::i32*>(args.workspace);
     if (status != static_cast<qbsa::i32>(qbsa::Status::kOk)) {
@@ -157,6 +218,17 @@ int32_t qbsa_twin_set_threads(int32_t threads)
 {
     if (threads < 0) return refuse("host_threads is " + std::to_string(threads) + ", allowed is 0 (all) or more");
     host_threads = threads;
+    return 0;
+}
+
+int32_t qbsa_twin_set_mode(const char* wanted)
+{
+    const std::string name = wanted;
+    if (name == "race" && !twin::kChecked) return refuse("mode race needs the checked variant of the twin");
+    if (name != "fast" && name != "hostile" && name != "race") {
+        return refuse("mode is \"" + name + "\", allowed is fast, hostile or race");
+    }
+    mode = name == "race" ? Mode::kRace : name == "hostile" ? Mode::kHostile : Mode::kFast;
     return 0;
 }
 

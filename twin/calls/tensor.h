@@ -169,6 +169,7 @@ private:
         if (at % sizeof(T) != 0)
             twin::fail("address %#llx is not a multiple of %zu", (unsigned long long)at, sizeof(T));
         twin::check_gm(core, "the call", at, at + sizeof(T), write);
+        if (core.group->race) core.group->race->scalar_access(core, call, at, at + sizeof(T), write);
     }
 
     __gm__ T* address_ = nullptr;

@@ -50,7 +50,8 @@ public:
         ++count.calls;
         running_ctrl = ctrl;
 #if QBSA_TWIN_CHECKED
-        vector_run = {group.memory.at(Memory::kUb, running.core->aiv()), count.ops};
+        vector_run = {group.memory.at(Memory::kUb, running.core->aiv()), count.ops, group.footprint.get()};
+        if (group.footprint) group.footprint->begin();
 #endif
     }
     ~VectorScope()

@@ -84,6 +84,7 @@ public:
         slot.kind = kind;
         slot.accesses = 0;
         slot.sequence = issued++;
+        stamp(slot);
         return slot;
     }
 
@@ -114,10 +115,14 @@ public:
         return true;
     }
 
-    void set_event(int event, int id, Where where);
-    void take_event(int event, int id) { event_set[event][id] = false; }
-    void send_cross(int target_core, int id);
-    void take_cross(int id) { --cross_count[id]; }
+    // Flags, by the pipe that sets or waits.
+    void set_event(pipe_t pipe, int event, int id, Where where);
+    void take_event(pipe_t pipe, int event, int id);
+    void send_cross(pipe_t pipe, int target_core, int id);
+    void take_cross(pipe_t pipe, int id);
+
+private:
+    void stamp(Instruction& instruction);
 };
 
 // What the host thread is doing: the core whose program or instruction runs, and the call in hand.
@@ -143,16 +148,6 @@ inline std::string error_prefix()
     std::string text = format_list(format, list);
     va_end(list);
     throw Error(error_prefix() + text);
-}
-
-inline void Core::set_event(int event, int id, Where where)
-{
-    if (event_set[event][id]) {
-        fail("flag %s %d is already set, by SetFlag at %s; it must be waited for before it is set again",
-             kEventPipes[event].name, id, to_string(event_set_at[event][id]).c_str());
-    }
-    event_set[event][id] = true;
-    event_set_at[event][id] = where;
 }
 
 }  // namespace twin

@@ -4,28 +4,36 @@
 
 namespace twin {
 
-inline std::string describe_wait(const ProgramWait& wait)
+inline std::string describe_flag(const Core& core, int event, int id)
 {
+    return format("flag %s %d%s", kEventPipes[event].name, id, names_of(core).event(core.is_aic(), event, id).c_str());
+}
+inline std::string describe_cross(const Core& core, int id)
+{
+    return format("cross-core flag %d%s", id, names_of(core).cross(id).c_str());
+}
+
+inline std::string describe_wait(const Core& core)
+{
+    const ProgramWait& wait = core.wait;
     std::string where = wait.call.name + (" (" + to_string(wait.call.where) + ")");
     switch (wait.kind) {
         case ProgramWait::kRoom:
             return format("%s: the queue of %s is full", where.c_str(), name(wait.call.pipe));
         case ProgramWait::kFlag:
-            return format("%s: flag %s %d", where.c_str(), kEventPipes[wait.event].name, wait.flag);
+            return where + ": " + describe_flag(core, wait.event, wait.flag);
         case ProgramWait::kCross:
-            return format("%s: cross-core flag %d", where.c_str(), wait.flag);
+            return where + ": " + describe_cross(core, wait.flag);
         default:
             return format("%s: queues that are not empty", where.c_str());
     }
 }
 
-inline std::string describe_head(const Instruction& head)
+inline std::string describe_head(const Core& core, const Instruction& head)
 {
     std::string where = head.call.name + (" (" + to_string(head.call.where) + ")");
-    if (head.kind == Kind::kWaitFlag) {
-        return format("%s: flag %s %d", where.c_str(), kEventPipes[head.event].name, head.flag);
-    }
-    if (head.kind == Kind::kCrossWait) return format("%s: cross-core flag %d", where.c_str(), head.flag);
+    if (head.kind == Kind::kWaitFlag) return where + ": " + describe_flag(core, head.event, head.flag);
+    if (head.kind == Kind::kCrossWait) return where + ": " + describe_cross(core, head.flag);
     return where;
 }
 
@@ -34,10 +42,10 @@ inline std::string deadlock_report(Group& group)
     std::string text = format("deadlock in group %d; every core and pipe and the call it waits at:", group.index());
     for (Core& c : group.core) {
         text += "\n  " + c.describe() + ", program: ";
-        text += c.program.finished() ? "finished" : describe_wait(c.wait);
+        text += c.program.finished() ? "finished" : describe_wait(c);
         for (int q = 0; q < kPipes; ++q) {
             if (c.queue[q].empty()) continue;
-            text += "\n  " + c.describe() + ", " + kQueueName[q] + ": " + describe_head(c.queue[q].front());
+            text += "\n  " + c.describe() + ", " + kQueueName[q] + ": " + describe_head(c, c.queue[q].front());
         }
     }
     return text;
@@ -50,13 +58,14 @@ inline std::string flags_left_report(Group& group)
         for (int e = 0; e < kEvents; ++e) {
             for (uint32_t id = 0; id < qbsa::arch::kEventIds; ++id) {
                 if (!c.event_set[e][id]) continue;
-                text += format("\n  %s: flag %s %u, set at %s", c.describe().c_str(), kEventPipes[e].name, id,
+                text += format("\n  %s: %s, set at %s", c.describe().c_str(), describe_flag(c, e, int(id)).c_str(),
                                to_string(c.event_set_at[e][id]).c_str());
             }
         }
         for (int id = 0; id < kCrossFlags; ++id) {
             if (c.cross_count[id] == 0) continue;
-            text += format("\n  %s: cross-core flag %d counts %u", c.describe().c_str(), id, c.cross_count[id]);
+            text +=
+                format("\n  %s: %s counts %u", c.describe().c_str(), describe_cross(c, id).c_str(), c.cross_count[id]);
         }
     }
     if (text.empty()) return text;

@@ -33,6 +33,16 @@ public:
         return false;
     }
 
+    // Can the launch write any of these bytes? Bytes that it only reads cannot be raced for.
+    bool may_be_written(uint64_t begin, uint64_t end) const
+    {
+        if (empty()) return true;
+        for (const GmRange& r : ranges_) {
+            if (begin < r.begin + r.bytes && r.begin < end && r.use != GmUse::kRead) return true;
+        }
+        return false;
+    }
+
     // The range that an access which is not allowed probably meant, as text.
     std::string nearest(uint64_t begin, uint64_t end) const
     {

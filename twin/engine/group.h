@@ -2,22 +2,27 @@
 #pragma once
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "core.h"
 #include "gm_ranges.h"
 #include "order.h"
+#include "race.h"
 #include "vector_run.h"
 
 namespace twin {
 
-// What all groups of a launch share; read only while they run.
+// What all groups of a launch share; while they run, nothing but stop and gm_accesses changes.
 struct LaunchContext {
     int groups = 1;
     std::function<void()> program;  // run by every core
     GmRanges gm;
     const Order* order = nullptr;
     Observer* observer = nullptr;  // may be null
+    Names names;
+    bool race = false;
+    GmAccesses gm_accesses;  // race mode
     std::atomic<bool> stop{false};
 };
 
@@ -26,6 +31,8 @@ public:
     Core core[kCores];
     GroupMemory memory;
     VectorCounts vector_counts;  // of all groups that this object has run
+    std::unique_ptr<RaceCheck> race;
+    std::unique_ptr<Footprint> footprint;  // of the vector function that ran last; race mode
 
     Group()
     {
@@ -37,16 +44,21 @@ public:
 
     int index() const { return index_; }
     const LaunchContext& launch() const { return *launch_; }
+    const Names& names() const { return launch_->names; }
     bool cancelled() const { return cancelled_; }
 
     // Runs one group to its end. Returns the error text, empty if there is none.
-    std::string run(const LaunchContext& launch, int index)
+    std::string run(LaunchContext& launch, int index)
     {
         launch_ = &launch;
         index_ = index;
         cancelled_ = false;
         error_.clear();
         if (kChecked) memory.reset();
+        if (launch.race) {
+            race = std::make_unique<RaceCheck>(index, launch.gm, launch.names, launch.gm_accesses);
+            if (!footprint) footprint = std::make_unique<Footprint>();
+        }
         for (Core& c : core) {
             c.reset();
             c.program.start([this] { run_program(); });
@@ -87,23 +99,25 @@ private:
         Instruction& i = queue.front();
         running.core = &c;
         running.call = i.call;
+        if (race) race->starts(c, i);
         switch (i.kind) {
             case Kind::kRun:
                 i.run(i.closure);
+                if (race) race->ran(c, i, *footprint);
                 break;
             case Kind::kBarrier:
                 break;  // a queue is in order already
             case Kind::kSetFlag:
-                c.set_event(i.event, i.flag, i.call.where);
+                c.set_event(i.call.pipe, i.event, i.flag, i.call.where);
                 break;
             case Kind::kWaitFlag:
-                c.take_event(i.event, i.flag);
+                c.take_event(i.call.pipe, i.event, i.flag);
                 break;
             case Kind::kCrossSet:
-                c.send_cross(i.target_core, i.flag);
+                c.send_cross(i.call.pipe, i.target_core, i.flag);
                 break;
             case Kind::kCrossWait:
-                c.take_cross(i.flag);
+                c.take_cross(i.call.pipe, i.flag);
                 break;
         }
         if (launch_->observer) launch_->observer->executed(c, i);
@@ -149,18 +163,51 @@ inline void Core::suspend_until(const ProgramWait& reason)
     wait = reason;
     program.suspend();
     if (group->cancelled()) throw Cancelled();
+    running.call = reason.call;
     wait = {};
 }
 
-inline void Core::send_cross(int target_core, int id)
+inline void Core::stamp(Instruction& instruction)
+{
+    if (group->race) group->race->issued(*this, instruction);
+}
+
+inline void Core::set_event(pipe_t pipe, int event, int id, Where where)
+{
+    if (event_set[event][id]) {
+        fail("flag %s %d%s is already set, by SetFlag at %s; it must be waited for before it is set again",
+             kEventPipes[event].name, id, group->names().event(is_aic(), event, id).c_str(),
+             to_string(event_set_at[event][id]).c_str());
+    }
+    event_set[event][id] = true;
+    event_set_at[event][id] = where;
+    if (group->race) group->race->set_event(*this, pipe, event, id);
+}
+
+inline void Core::take_event(pipe_t pipe, int event, int id)
+{
+    event_set[event][id] = false;
+    if (group->race) group->race->take_event(*this, pipe, event, id);
+}
+
+inline void Core::send_cross(pipe_t pipe, int target_core, int id)
 {
     Core& target = group->core[target_core];
     if (target.cross_count[id] == qbsa::arch::kCrossFlagMax) {
-        fail("flag %d of %s already counts %u, the most it can", id, target.describe().c_str(),
-             qbsa::arch::kCrossFlagMax);
+        fail("flag %d%s of %s already counts %u, the most it can", id, group->names().cross(id).c_str(),
+             target.describe().c_str(), qbsa::arch::kCrossFlagMax);
     }
     ++target.cross_count[id];
+    if (group->race) group->race->send_cross(*this, pipe, target_core, id);
 }
+
+inline void Core::take_cross(pipe_t pipe, int id)
+{
+    --cross_count[id];
+    if (group->race) group->race->take_cross(*this, pipe, id);
+}
+
+inline const Names& names_of(const Core& core) { return core.group->names(); }
 
 inline Head ProgramOrder::next(Group& group) const
 {

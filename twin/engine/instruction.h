@@ -46,7 +46,9 @@ struct Instruction {
     uint8_t flag;         // id of a flag; for kCrossSet the id at the receiver
     uint8_t target_core;  // receiver of kCrossSet
     uint8_t accesses;
-    uint64_t sequence;  // position in the program of its core
+    uint64_t sequence;       // position in the program of its core
+    uint32_t program_epoch;  // race mode: what its core's program had waited for when it was issued
+    uint32_t program_time;
     Access access[kMaxAccesses];
     void (*run)(void* closure);
     alignas(std::max_align_t) unsigned char closure[kClosureBytes];
@@ -68,6 +70,8 @@ public:
 
     bool empty() const { return size_ == 0; }
     bool full() const { return size_ == kDepth; }
+    int size() const { return size_; }
+    Instruction& at(int i) { return ring_[(head_ + i) % kDepth]; }
     Instruction& front() { return ring_[head_]; }
     const Instruction& front() const { return ring_[head_]; }
     Instruction& push() { return ring_[(head_ + size_++) % kDepth]; }

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "core.h"
+#include "footprint.h"
+#include "names.h"
 #include "vector_scope.h"
 
 namespace twin {
@@ -75,8 +77,11 @@ private:
 struct VectorRun {
     Bytes ub{};
     int64_t* counts = nullptr;
+    Footprint* footprint = nullptr;  // race mode
 };
 inline thread_local VectorRun vector_run;
+
+const Names& names_of(const Core& core);
 
 [[noreturn, gnu::cold]] inline void fail_vector(VectorOp op, const std::string& reason)
 {
@@ -113,11 +118,24 @@ inline void on_vector_load(const void* from, uint32_t bytes, uint32_t align, Vec
         uint32_t at = offset + uint32_t(static_cast<const uint8_t*>(hole) - shadow);
         fail_vector(op, format("[%#x, %#x) reads UB byte %#x, which nothing has written", offset, offset + bytes, at));
     }
+    if (vector_run.footprint && !vector_run.footprint->load(offset, bytes)) {
+        const std::string buffer = names_of(*running.core).buffer(Memory::kUb, offset);
+        fail_vector(op, format("race: [%#x, %#x)%s holds bytes that this vector function has stored; "
+                               "LocalMemBar<VEC_STORE, VEC_LOAD> must stand between",
+                               offset, offset + bytes, buffer.c_str()));
+    }
+}
+
+inline void on_vector_fence()
+{
+    if (vector_run.footprint) vector_run.footprint->fence();
 }
 
 inline void on_vector_store(void* to, uint32_t bytes, uint32_t align, VectorOp op)
 {
-    mark(vector_run.ub + vector_offset(to, bytes, align, op), bytes, true);
+    uint32_t offset = vector_offset(to, bytes, align, op);
+    mark(vector_run.ub + offset, bytes, true);
+    if (vector_run.footprint) vector_run.footprint->store(offset, bytes);
 }
 
 inline void on_vector_store_bytes(void* to, const uint8_t* active, uint32_t bytes, uint32_t align, VectorOp op)
@@ -127,7 +145,9 @@ inline void on_vector_store_bytes(void* to, const uint8_t* active, uint32_t byte
     if (last == 0) return;
     uint32_t offset = vector_offset(to, last, align, op);
     for (uint32_t i = 0; i < last; ++i) {
-        if (active[i] != 0) vector_run.ub.shadow[offset + i] = 1;
+        if (active[i] == 0) continue;
+        vector_run.ub.shadow[offset + i] = 1;
+        if (vector_run.footprint) vector_run.footprint->store(offset + i, 1);
     }
 }
 

@@ -16,12 +16,15 @@ inline thread_local uint64_t running_ctrl = kCtrlDefault;
 void on_vector_op(VectorOp op);
 void on_vector_load(const void* from, uint32_t bytes, uint32_t align, VectorOp op);
 void on_vector_store(void* to, uint32_t bytes, uint32_t align, VectorOp op);
+// LocalMemBar: loads after it see the stores before it.
+void on_vector_fence();
 // A store of which only the bytes with active[i] != 0 are written.
 void on_vector_store_bytes(void* to, const uint8_t* active, uint32_t bytes, uint32_t align, VectorOp op);
 #else
 inline void on_vector_op(VectorOp) {}
 inline void on_vector_load(const void*, uint32_t, uint32_t, VectorOp) {}
 inline void on_vector_store(void*, uint32_t, uint32_t, VectorOp) {}
+inline void on_vector_fence() {}
 inline void on_vector_store_bytes(void*, const uint8_t*, uint32_t, uint32_t, VectorOp) {}
 #endif
 
