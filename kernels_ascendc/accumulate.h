@@ -51,21 +51,19 @@ __simd_callee__ inline void finish_rows(__ubuf__ float* factor, __ubuf__ float* 
 
 // Even and odd columns of eight rows x 16 columns -> bf16. They share a 32-bit lane, so two casts and an Or finish
 // them.
-__simd_callee__ inline void store_bf16(__ubuf__ uint16_t* out, F32& even, F32& odd, F32& scale, reg::MaskReg& all,
+__simd_callee__ inline void store_bf16(__ubuf__ uint16_t* out, F32& even, F32& odd, reg::MaskReg& all,
                                        reg::MaskReg& all16)
 {
     Bf16 low, high;
-    reg::Mul(even, even, scale, all);
-    reg::Mul(odd, odd, scale, all);
     reg::Cast<bfloat16_t, float, kToBf16Low>(low, even, all);
     reg::Cast<bfloat16_t, float, kToBf16High>(high, odd, all);
     reg::Or((U16&)low, (U16&)low, (U16&)high, all16);
     reg::StoreAlign<uint16_t, reg::DataCopyMode::DATA_BLOCK_COPY>(out, (U16&)low, ub::kOutPitchBlocks, all16);
 }
 
-// out = (acc * alpha + pv) * v_descale / l, bf16 [64 rows][ub::kOutPitch]; lse. kSingle: the task has one macro-block,
-// acc is all of it.
-template <bool kSingle>
+// O = (acc * alpha + pv) * v_descale / l; lse. kSingle: the piece has one macro-block, acc is all of it. kPartial: the
+// piece is not all of its task, O stays in acc as fp32; otherwise it becomes bf16 [64 rows][ub::kOutPitch] in out.
+template <bool kSingle, bool kPartial>
 __simd_vf__ inline void finish(__ubuf__ uint16_t* out, __ubuf__ float* lse, __ubuf__ float* acc, __ubuf__ float* pv,
                                __ubuf__ float* alpha, __ubuf__ float* state, __ubuf__ float* scratch, uint16_t groups,
                                float v_descale, float empty_lse)
@@ -78,35 +76,43 @@ __simd_vf__ inline void finish(__ubuf__ uint16_t* out, __ubuf__ float* lse, __ub
     for (uint16_t g = 0; g < groups; ++g) {
         F32 a, scale;
         __ubuf__ uint16_t* to = out + g * (kGroupRows * ub::kOutPitch);
+        __ubuf__ float* from = acc + g * kTile;
         load_per_row(scale, factor + g * kGroupRows);
         if constexpr (!kSingle) {
             load_per_row(a, alpha + g * kGroupRows);
         }
         for (uint16_t c = 0; c < kOutSlabs; ++c) {
             F32 even, odd, x, y;
-            load_pair(even, odd, acc + g * kTile + c * kSlab);
+            load_pair(even, odd, from + c * kSlab);
             if constexpr (!kSingle) {
                 load_pair(x, y, pv + g * kTile + c * kSlab);
                 reg::MulDstAdd(even, a, x, all);
                 reg::MulDstAdd(odd, a, y, all);
             }
-            store_bf16(to + c * kSlabKeys, even, odd, scale, all, all16);
+            reg::Mul(even, even, scale, all);
+            reg::Mul(odd, odd, scale, all);
+            if constexpr (kPartial) {
+                store_pair(from + c * kSlab, even, odd, all);
+            } else {
+                store_bf16(to + c * kSlabKeys, even, odd, all, all16);
+            }
         }
     }
 }
 
-// Rows without any key: out 0, lse -FLT_MAX, in the staging buffers.
-__simd_vf__ inline void clear_rows(__ubuf__ uint16_t* out, __ubuf__ float* lse, uint16_t registers, float empty_lse)
+// Constant rows in the staging buffers: out (as bf16 bits) and lse.
+__simd_vf__ inline void fill_rows(__ubuf__ uint16_t* out, __ubuf__ float* lse, uint16_t registers, uint16_t out_bits,
+                                  float lse_value)
 {
     reg::MaskReg all = reg::CreateMask<float, reg::MaskPattern::ALL>();
     reg::MaskReg all16 = reg::CreateMask<uint16_t, reg::MaskPattern::ALL>();
-    U16 zero;
-    F32 empty;
-    reg::Duplicate(zero, (uint16_t)0);
-    reg::Duplicate(empty, empty_lse);
-    reg::StoreAlign(lse, empty, all);
+    U16 value;
+    F32 lse_all;
+    reg::Duplicate(value, out_bits);
+    reg::Duplicate(lse_all, lse_value);
+    reg::StoreAlign(lse, lse_all, all);
     for (uint16_t i = 0; i < registers; ++i) {
-        reg::StoreAlign(out + i * (arch::kVectorBytes / sizeof(uint16_t)), zero, all16);
+        reg::StoreAlign(out + i * (arch::kVectorBytes / sizeof(uint16_t)), value, all16);
     }
 }
 

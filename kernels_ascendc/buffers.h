@@ -3,15 +3,17 @@
 // A group works on a stream of macro-blocks, 128 query rows against 256 keys. Each AIV owns half of the rows: 64, or 32
 // when the query block has at most 64 (a band is 32 rows, the unit in which vector work is cut).
 //
-//   L1  query 2 | key 2 | value 2 | probs 3        slots: the task or macro-block ahead is loaded while one is
-//   computed;
-//                                                  a third for P, so that the copy never waits for the cube
+//   memory    buffers and slots                    why
+//   L1        query 2 | key 2 | value 2 | probs 3  what comes next is loaded while one is computed; a third P slot, so
+//                                                  that the AIVs never wait for the cube to take P
 //   L0A, L0B  2 slots of 32 KiB                    Mmad on one, LoadData into the other
-//   L0C  scores 1 | pv 2                           the cube alternates QK and PV, so each product drains behind the
-//   other UB  scores 2 | pv 1 | acc 1 | probs 1 | out 1  scores are written one macro-block ahead; acc is the PV of the
-//   first
+//   L0C       scores 1 | pv 2                      QK and PV alternate: each drains behind the other
+//   UB        scores 2 | pv | acc | probs | out    scores come one macro-block ahead; acc is the pv of the first
 //                                                  macro-block of a task, written in place by Fixpipe
 #pragma once
+#include "kernel_operator.h"
+
+#include "../metadata/plan.h"
 #include "arch.h"
 #include "contract.h"
 #include "mask.h"
@@ -98,6 +100,40 @@ static constexpr uint32_t kWork = kAlpha + kSlots * kAivRows * sizeof(float);
 static constexpr uint32_t kEnd = kWork + work::kSize * sizeof(float);
 static_assert(kEnd <= arch::kUbBytes, "UB is full");
 }  // namespace ub
+
+// The merge kernel has UB to itself: partial results of two pieces, their weights, the sum, out and lse.
+namespace merge_ub {
+static constexpr uint32_t kPartials = 0;
+static constexpr uint32_t kAcc = kPartials + ub::kSlots * kPvTile * sizeof(float);
+static constexpr uint32_t kWeights = kAcc + kPvTile * sizeof(float);
+static constexpr uint32_t kOut = kWeights + kMaxCores * kAivRows * sizeof(float);
+static constexpr uint32_t kLse = kOut + kAivRows * ub::kOutPitchBlocks * arch::kDataBlockBytes;
+static constexpr uint32_t kEnd = kLse + kAivRows * sizeof(float);
+static_assert(kEnd <= arch::kUbBytes, "UB is full");
+}  // namespace merge_ub
+
+// The workspace in GM: status words, then two slots a core for pieces of split tasks, each with both AIVs' halves of O
+// ([8 slabs][64 rows][16] fp32, divided by the sum of its piece) and of the LSE.
+namespace workspace {
+static constexpr i64 kPartials = (i64)kMaxCores * kStatusBytes;
+static constexpr i64 kSlots = 2 * (i64)kMaxCores;
+static constexpr i64 kPartialBytes = (i64)arch::kAivPerAic * kPvTile * (i64)sizeof(float);
+static constexpr i64 kLse = kPartials + kSlots * kPartialBytes;
+static constexpr i64 kLseBytes = (i64)arch::kAivPerAic * kAivRows * (i64)sizeof(float);
+static constexpr i64 kBytes = kLse + kSlots * kLseBytes;
+
+__aicore__ inline u64 partial(const AttentionArgs& args, i64 slot, i64 half)
+{
+    return args.workspace + (u64)(kPartials + slot * kPartialBytes + half * (kPartialBytes / arch::kAivPerAic));
+}
+__aicore__ inline u64 lse(const AttentionArgs& args, i64 slot, i64 half)
+{
+    return args.workspace + (u64)(kLse + slot * kLseBytes + half * (kLseBytes / arch::kAivPerAic));
+}
+
+// Host: bytes that a call needs. The slots exist only for plans with room for splits.
+inline i64 bytes(const AttentionArgs& args) { return args.plan_words == kSplitPlanWords ? kBytes : kPartials; }
+}  // namespace workspace
 
 // Hand-overs between the cores of a group (mode 4). Each flag is a counter of credits; the AIC sets and waits once per
 // AIV. "Free" credits are given by the consumer at the start, one per slot, and taken back by the producer at the end.

@@ -6,14 +6,14 @@
 
 // X(name, value, meaning)
 #define QBSA_CONSTANTS(X)                                                                      \
-    X(kAbiVersion, 1, "rises with any change of this file or of metadata/plan.h")              \
+    X(kAbiVersion, 2, "rises with any change of this file or of metadata/plan.h")              \
     X(kHeadDim, 128, "columns of query, key, value and out")                                   \
     X(kBlockRows, 128, "query rows of a sparse block")                                         \
     X(kBlockKeys, 128, "keys of a sparse block; a page of the KV cache holds one block")       \
     X(kBlocksPerMacro, 2, "list entries fused into one macro-block; positions 2k and 2k + 1")  \
     X(kMaxGroup, 16, "query heads that may share one KV head")                                 \
     X(kMaxCores, 64, "AIC groups a plan can address")                                          \
-    X(kWorkspaceBytes, 512, "workspace of one call: the status word, on a line of its own")
+    X(kStatusBytes, 64, "bytes from the status word of one core to the next: lines of their own")
 
 // X(name, value, meaning): the integers of the public arguments quant_mode and mask_mode.
 #define QBSA_QUANT_MODES(X) X(kFp8PerTokenHead, 1, "e4m3; fp32 scale per token and head (K, Q), per head (V)")
@@ -21,10 +21,11 @@
     X(kLength, 0, "key j is visible iff j < kv_len")        \
     X(kCausal, 3, "... and j <= i + kv_len - q_len; row i of the sequence")
 
-// X(name, value, meaning): the status word, first int32 of the workspace, written by the kernel.
+// X(name, value, meaning): status words, at the start of the workspace, written by each AIC group of a launch.
 #define QBSA_STATUS(X)                                      \
     X(kOk, 0, "done")                                       \
-    X(kForeignPlan, 1, "metadata was made for other static shapes, by another version, or is no plan")
+    X(kForeignPlan, 1, "metadata was made for other static shapes, by another version, or is no plan") \
+    X(kUnknownMode, 2, "quant_mode or mask_mode is none of this library's")
 
 // Tensor pointers are device addresses; shapes beside them, strides below, both in elements.
 #define QBSA_ATTENTION_ARGS(X)                                                            \
@@ -41,7 +42,7 @@
     X(u64, seqused_kv, "int32 [batch]")                                                   \
     X(u64, block_table, "int32 [batch, table_width]")                                     \
     X(u64, plan, "metadata/plan.h")                                                       \
-    X(u64, workspace, "kWorkspaceBytes")                                                  \
+    X(u64, workspace, "status words, then partial results of split tasks")               \
     X(u64, out, "bf16 [tokens, heads_q, 128], contiguous")                                \
     X(u64, lse, "fp32 [heads_q, tokens], contiguous, or 0 when not wanted")               \
     X(i64, tokens, "") X(i64, batch, "") X(i64, heads_q, "") X(i64, heads_kv, "")         \
@@ -58,7 +59,9 @@
     X(f32, softmax_scale, "finite, > 0")                                                  \
     X(i32, quant_mode, "QBSA_QUANT_MODES")                                                \
     X(i32, mask_mode, "QBSA_MASK_MODES")                                                  \
-    X(i32, cores, "AIC groups to launch; 0: as many as the plan names")
+    X(i32, cores, "AIC groups to launch, at most kMaxCores; 0: the library chooses")                   \
+    X(i32, plan_words, "int32 words of the plan")                                         \
+    X(i32, reserved, "0")
 
 #define QBSA_SCHEDULE_ARGS(X)                                                             \
     X(u64, sparse_seq_len, "int32 [batch, heads_q, q_blocks]")                            \
@@ -66,8 +69,8 @@
     X(u64, plan, "int32 [plan_words], written")                                           \
     X(i64, batch, "") X(i64, heads_q, "") X(i64, heads_kv, "") X(i64, q_blocks, "")       \
     X(i64, seq_len_batch_stride, "") X(i64, seq_len_head_stride, "") X(i64, seq_len_block_stride, "") \
-    X(i32, cores, "AIC groups to plan for; 0: all of this device")                        \
-    X(i32, reserved, "0")
+    X(i32, cores, "AIC groups to plan for, at most kMaxCores; 0: the library chooses")                        \
+    X(i32, max_kv_splits, "most pieces of one task; 1: none is cut, 0: as many as pay")
 
 namespace qbsa {
 

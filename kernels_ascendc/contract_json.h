@@ -44,7 +44,8 @@ inline const char* contract_json()
         "{" +
         json::list("constants", '{',
                    QBSA_CONSTANTS(QBSA_JSON_NUMBER) json::number("kPlanMagic", kPlanMagic) + "," +
-                       json::number("kPlanWords", kPlanWords) + ",",
+                       json::number("kPlanWords", kPlanWords) + "," + json::number("kSplitPlanWords", kSplitPlanWords) +
+                       ",",
                    '}') +
         ", " + json::list("quant_modes", '{', QBSA_QUANT_MODES(QBSA_JSON_NUMBER) std::string(), '}') + ", " +
         json::list("mask_modes", '{', QBSA_MASK_MODES(QBSA_JSON_NUMBER) std::string(), '}') + ", " +
@@ -54,7 +55,8 @@ inline const char* contract_json()
             json::record("AttentionArgs", sizeof(AttentionArgs), QBSA_ATTENTION_ARGS(QBSA_JSON_FIELD) std::string()) +
                 json::record("ScheduleArgs", sizeof(ScheduleArgs), QBSA_SCHEDULE_ARGS(QBSA_JSON_FIELD) std::string()) +
                 json::record("PlanHeader", sizeof(PlanHeader), QBSA_PLAN_HEADER(QBSA_JSON_FIELD) std::string()) +
-                json::record("CorePlan", sizeof(CorePlan), QBSA_CORE_PLAN(QBSA_JSON_FIELD) std::string()),
+                json::record("CorePlan", sizeof(CorePlan), QBSA_CORE_PLAN(QBSA_JSON_FIELD) std::string()) +
+                json::record("SplitTask", sizeof(SplitTask), QBSA_SPLIT_TASK(QBSA_JSON_FIELD) std::string()),
             '}') +
         "}";
 #undef QBSA_JSON_FIELD

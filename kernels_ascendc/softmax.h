@@ -228,6 +228,7 @@ __simd_vf__ inline void softmax(__ubuf__ uint8_t* probs, __ubuf__ float* scores,
     reg::LoadAlign(ln_p_scale, scratch + work::kLnPScale);
     reg::ExpSub(alpha, old, top, all);
     reg::Sub(shifted_all, top, ln_p_scale, all);
+    fence_store();
     reg::StoreAlign(state + rows::kMax, top, all);
     reg::StoreAlign(alpha_out, alpha, all);
     reg::StoreAlign(shifted_max, shifted_all, all);

@@ -11,6 +11,11 @@
 
 namespace qbsa {
 
+QBSA_DEFINE_CHECKS(plan, __aicore__, __gm__)
+
+// Slot of a piece in the workspace: two a core; the piece at the end of a range starts its task.
+__aicore__ inline i64 partial_slot(i64 core, bool starts_task) { return 2 * core + (starts_task ? 1 : 0); }
+
 // No int32 length reaches more blocks; a wider table or more query blocks add nothing.
 static constexpr i64 kMaxBlocks = (i64(1) << 31) / kBlockKeys;
 static_assert(kBlockRows == kBlockKeys, "one bound for both");
@@ -32,16 +37,17 @@ struct Task {
     i64 q_len;
     i64 kv_len;
     i64 list_length;
-    i64 list_offset;  // of its first entry in sparse_indices
-    uint32_t serial;  // counts the tasks of this core that have at least one macro-block
+    i64 list_offset;   // of its first entry in sparse_indices
+    i64 partial_slot;  // of the workspace, where this piece of a split task goes; -1: the task is whole
+    uint32_t serial;   // counts the tasks of this core that have at least one macro-block
 };
 
 // Up to two blocks whose list positions are 2k and 2k + 1, in ascending key order.
 struct MacroBlock {
     Task task;
     Block block[kBlocksPerMacro];
-    i32 blocks;       // 0: the task has no visible key at all and this is its only macro-block
-    bool first;       // of its task
+    i32 blocks;       // 0: the task, or its piece, has no visible key at all and this is its only macro-block
+    bool first;       // of its task or piece
     uint32_t serial;  // counts the macro-blocks of this core
 
     __aicore__ inline i32 keys() const { return blocks * kBlockKeys; }
@@ -70,7 +76,7 @@ public:
     __aicore__ inline bool next(MacroBlock& macro)
     {
         for (;;) {
-            while (in_task_ && entry_ < task_.list_length) {
+            while (in_task_ && entry_ < entry_end_) {
                 read_pair(macro);
                 if (macro.blocks > 0) {
                     macro.first = first_;
@@ -106,58 +112,86 @@ public:
         return clamp(cu_seqlens_q_.GetValue(batch + 1), sequence_begin(batch), args_.tokens);
     }
 
+    // Was a core record met that is none?
+    __aicore__ inline bool met_foreign_record() const { return foreign_record_; }
+
+    // Task number `index`, whole. False: the query block lies past the end of its sequence.
+    __aicore__ inline bool read_task(i64 index, Task& task) const
+    {
+        const i64 q_block = index % args_.q_blocks;
+        const i64 head_index = index / args_.q_blocks;
+        task.head = head_index % args_.heads_q;
+        task.batch = head_index / args_.heads_q;
+        const i64 begin = sequence_begin(task.batch);
+        task.q_len = sequence_end(task.batch) - begin;
+        task.first_row = q_block * kBlockRows;
+        if (task.first_row >= task.q_len) {
+            return false;
+        }
+        task.first_token = begin + task.first_row;
+        task.rows = (i32)clamp(task.q_len - task.first_row, 1, kBlockRows);
+        task.kv_len = clamp(seqused_kv_.GetValue(task.batch), 0, kMaxBlocks * kBlockKeys);
+        task.list_length =
+            clamp(list_lengths_.GetValue(task.batch * args_.seq_len_batch_stride +
+                                         task.head * args_.seq_len_head_stride + q_block * args_.seq_len_block_stride),
+                  0, args_.list_capacity);
+        task.list_offset = task.batch * args_.indices_batch_stride + task.head * args_.indices_head_stride +
+                           q_block * args_.indices_block_stride;
+        task.partial_slot = -1;
+        return true;
+    }
+
 private:
     __aicore__ inline bool next_task()
     {
         for (;;) {
-            while (task_index_ >= task_end_) {
+            while (task_index_ >= task_end_ + (pair_end_ > 0 ? 1 : 0)) {
                 core_ += groups_;
                 if (core_ >= plan_->header.cores) {
                     return false;
                 }
-                const i64 tasks = args_.batch * args_.heads_q * args_.q_blocks;
-                task_index_ = clamp(plan_->core[core_].task_begin, 0, tasks);
-                task_end_ = clamp(plan_->core[core_].task_end, 0, tasks);
+                read_core();
             }
-            if (read_task(task_index_++)) {
+            const i64 index = task_index_++;
+            if (read_task(index, task_)) {
+                begin_piece(index);
                 return true;
             }
+            // The sequence ends before this query block: on to the next head.
+            task_index_ = (index / args_.q_blocks + 1) * args_.q_blocks;
         }
     }
 
-    // False: the query block lies past the end of its sequence.
-    __aicore__ inline bool read_task(i64 index)
+    __aicore__ inline void read_core()
     {
-        const i64 q_block = index % args_.q_blocks;
-        const i64 head_index = index / args_.q_blocks;
-        task_.head = head_index % args_.heads_q;
-        task_.batch = head_index / args_.heads_q;
-        const i64 begin = sequence_begin(task_.batch);
-        task_.q_len = sequence_end(task_.batch) - begin;
-        task_.first_row = q_block * kBlockRows;
-        if (task_.first_row >= task_.q_len) {
-            return false;
-        }
-        task_.first_token = begin + task_.first_row;
-        task_.rows = (i32)clamp(task_.q_len - task_.first_row, 1, kBlockRows);
-        task_.kv_len =
-            clamp(seqused_kv_.GetValue(task_.batch), 0, clamp(args_.table_width, 0, kMaxBlocks) * kBlockKeys);
-        task_.list_length =
-            clamp(list_lengths_.GetValue(task_.batch * args_.seq_len_batch_stride +
-                                         task_.head * args_.seq_len_head_stride + q_block * args_.seq_len_block_stride),
-                  0, args_.list_capacity);
-        task_.list_offset = task_.batch * args_.indices_batch_stride + task_.head * args_.indices_head_stride +
-                            q_block * args_.indices_block_stride;
+        const __gm__ CorePlan* core = &plan_->core[core_];
+        const i64 tasks = args_.batch * args_.heads_q * args_.q_blocks;
+        const bool valid = core->check == plan_core_check(core) && core->task_begin >= 0 &&
+                           core->task_begin <= core->task_end && core->task_end + (core->pair_end > 0) <= tasks;
+        foreign_record_ = foreign_record_ || !valid;
+        task_begin_ = valid ? core->task_begin : 0;
+        task_end_ = valid ? core->task_end : 0;
+        pair_begin_ = valid ? core->pair_begin : 0;
+        pair_end_ = valid ? core->pair_end : 0;
+        task_index_ = task_begin_;
+    }
+
+    // The part of task_ that this core record takes: list entries [entry_, entry_end_).
+    __aicore__ inline void begin_piece(i64 index)
+    {
+        const bool starts = index > task_begin_ || pair_begin_ == 0;
+        const bool ends = index < task_end_;
+        entry_ = starts ? 0 : clamp((i64)pair_begin_ * kBlocksPerMacro, 0, task_.list_length);
+        entry_end_ = ends ? task_.list_length : clamp((i64)pair_end_ * kBlocksPerMacro, entry_, task_.list_length);
+        task_.partial_slot = starts && ends ? -1 : partial_slot(core_, starts);
         in_task_ = true;
         first_ = true;
-        entry_ = 0;
-        return true;
     }
 
     // List positions entry_ and entry_ + 1. A position that shows nothing is left out and never re-paired.
     __aicore__ inline void read_pair(MacroBlock& macro)
     {
-        const i64 end = clamp(entry_ + kBlocksPerMacro, 0, task_.list_length);
+        const i64 end = clamp(entry_ + kBlocksPerMacro, 0, entry_end_);
         macro.blocks = 0;
         for (; entry_ < end; ++entry_) {
             if (read_block(entry_, macro.block[macro.blocks])) {
@@ -194,8 +228,13 @@ private:
     i64 groups_;
     i64 core_;
     i64 task_index_ = 0;
+    i64 task_begin_ = 0;
     i64 task_end_ = 0;
+    i32 pair_begin_ = 0;
+    i32 pair_end_ = 0;
+    bool foreign_record_ = false;
     i64 entry_ = 0;
+    i64 entry_end_ = 0;
     Task task_;
     bool in_task_ = false;
     bool first_ = false;

@@ -1,10 +1,11 @@
 // The AIV program: P = softmax numerators of the scores (V1) and the output accumulator (V2), V2 one macro-block behind
 // V1, so that the cube multiplies P V of macro-block t while the AIV works on the scores of t + 1.
 //
-//   MTE2  k_descale, q_descale -> UB   kKeyScaleLoaded, kQueryScaleLoaded  ->  V     (back: the same ids)
-//   AIC FIX -> scores, pv, acc         kScoresReady, kPvReady              ->  V     (back: kScoresFree, kPvFree,
-//   kAccFree) V     P, out, lse in UB            kProbsDone, kOutDone                ->  MTE3  (back: the same ids)
-//   MTE3  P -> L1                      kProbsReady                         ->  AIC MTE1  (back: kProbsFree)
+//   MTE2  k_descale, q_descale -> UB  kKeyScaleLoaded, kQueryScaleLoaded  ->  V         (back: the same ids)
+//   FIX   of the AIC: scores          kScoresReady                        ->  V         (back: kScoresFree)
+//   FIX   of the AIC: pv or acc       kPvReady                            ->  V         (back: kPvFree, kAccFree)
+//   V     P; out, lse or acc          kProbsDone, kOutDone                ->  MTE3      (back: the same ids)
+//   MTE3  P -> L1                     kProbsReady                         ->  AIC MTE1  (back: kProbsFree)
 #pragma once
 #include "kernel_operator.h"
 
@@ -13,6 +14,7 @@
 #include "buffers.h"
 #include "contract.h"
 #include "mask.h"
+#include "output.h"
 #include "pages.h"
 #include "quant.h"
 #include "softmax.h"
@@ -20,20 +22,15 @@
 
 namespace qbsa {
 
-using AscendC::HardEvent;
-using AscendC::LocalTensor;
-using AscendC::SetFlag;
-using AscendC::TPosition;
-using AscendC::WaitFlag;
-
 // Ids of MTE2_V and V_MTE2; each names the first of its slots.
-enum VectorLoad : int32_t { kKeyScaleLoaded = 0, kQueryScaleLoaded = kKeyScaleLoaded + ub::kSlots, kVectorLoads = 4 };
-static_assert(kVectorLoads == kQueryScaleLoaded + (int32_t)ub::kSlots, "one id a slot");
+enum VectorLoad : int32_t {
+    kKeyScaleLoaded = 0,
+    kQueryScaleLoaded = kKeyScaleLoaded + ub::kSlots,
+    kVectorLoads = kQueryScaleLoaded + ub::kSlots
+};
+static_assert(kVectorLoads <= (int32_t)arch::kUserEventIds, "event ids");
 // Ids of V_MTE3 and MTE3_V.
 enum VectorResult : int32_t { kProbsDone, kOutDone, kVectorResults };
-
-// LSE of a row that sees no key: -FLT_MAX.
-static constexpr float kEmptyLse = -3.402823466e+38f;
 
 template <class Quant, class Mask, class Pages>
 class VectorProgram {
@@ -42,17 +39,17 @@ public:
         : args_(args),
           walker_(args, group, groups),
           pages_(args),
+          output_(args),
           half_(half),
           aiv_(group * arch::kAivPerAic + half),
           aivs_(groups * arch::kAivPerAic)
     {
         q_descale_.SetGlobalBuffer((__gm__ float*)args.q_descale);
         v_descale_.SetGlobalBuffer((__gm__ float*)args.v_descale);
-        out_.SetGlobalBuffer((__gm__ uint16_t*)args.out);
-        lse_.SetGlobalBuffer((__gm__ float*)args.lse);
     }
 
-    __aicore__ inline void run()
+    // kForeignPlan: a core record was none, its tasks are not done.
+    __aicore__ inline Status run()
     {
         begin();
         MacroBlock macro;
@@ -60,7 +57,7 @@ public:
         previous.blocks = 0;
         while (walker_.next(macro)) {
             if (macro.blocks == 0) {
-                write_empty_task(macro.task);
+                write_empty_piece(macro.task);
                 continue;
             }
             make_probs(macro);
@@ -74,30 +71,22 @@ public:
         }
         write_rows_of_no_task();
         end();
+        return walker_.met_foreign_record() ? Status::kForeignPlan : Status::kOk;
+    }
+
+    // Instead of run(), when the plan is foreign to the call: NaN everywhere.
+    __aicore__ inline void refuse()
+    {
+        constexpr uint16_t kNanBf16 = 0x7FC0;
+        SetFlag<HardEvent::MTE3_V>(kOutDone);
+        fill_staging(kNanBf16, __builtin_nanf(""));
+        WaitFlag<HardEvent::V_MTE3>(kOutDone);
+        write_staging_to_tokens(0, args_.tokens);
+        SetFlag<HardEvent::MTE3_V>(kOutDone);
+        WaitFlag<HardEvent::MTE3_V>(kOutDone);
     }
 
 private:
-    // This AIV's part of a task's rows.
-    struct RowRange {
-        uint16_t bands;
-        i32 first;  // row of the task
-        i32 rows;   // that exist; may be 0
-    };
-    __aicore__ inline RowRange row_range(const Task& task) const
-    {
-        RowRange range;
-        range.bands = task.rows <= (i32)(arch::kAivPerAic * kBandRows) ? 1 : kAivRows / kBandRows;
-        const i32 share = range.bands * kBandRows;
-        range.first = (i32)half_ * share;
-        range.rows = (i32)clamp(task.rows - range.first, 0, share);
-        return range;
-    }
-
-    template <class T>
-    __aicore__ static inline __ubuf__ T* address(const LocalTensor<T>& tensor)
-    {
-        return (__ubuf__ T*)tensor.GetPhyAddr();
-    }
     __aicore__ inline __ubuf__ float* state(const Task& task) const
     {
         return address(rows_[task.serial % ub::kSlots * rows::kSize]);
@@ -109,8 +98,6 @@ private:
 
     __aicore__ inline void begin()
     {
-        // CTRL[60] = 0: each Cast saturates as its trait says, so that NaN and inf reach out.
-        AscendC::SetCtrlSpr<60, 60>(0);
         float p_scale = 1.0f;
         if (args_.p_scale != 0) {
             AscendC::GlobalTensor<float> given;
@@ -133,7 +120,6 @@ private:
 
     __aicore__ inline void end()
     {
-        AscendC::SetCtrlSpr<60, 60>(1);  // the default
         for (int32_t id = 0; id < kVectorLoads; ++id) {
             WaitFlag<HardEvent::V_MTE2>(id);
         }
@@ -148,7 +134,7 @@ private:
     // V1 of one macro-block, and its P on the way to L1.
     __aicore__ inline void make_probs(const MacroBlock& macro)
     {
-        const RowRange range = row_range(macro.task);
+        const RowRange range = row_range(macro.task, half_);
         const i32 s = macro.serial % ub::kSlots;
         if (macro.first) {
             begin_task(macro.task, range);
@@ -212,72 +198,101 @@ private:
     // V2 of one macro-block. last: of its task; then the rows are written.
     __aicore__ inline void accumulate_pv(const MacroBlock& macro, bool last)
     {
-        const RowRange range = row_range(macro.task);
+        const RowRange range = row_range(macro.task, half_);
         const uint16_t groups = range.bands * kBandGroups;
         AscendC::CrossCoreWaitFlag<4, PIPE_V>(kPvReady);
         if (last) {
-            WaitFlag<HardEvent::MTE3_V>(kOutDone);
-            const float v_descale = v_descale_.GetValue(head_kv(macro.task));
-            if (macro.first) {
-                call_finish<true>(macro, groups, v_descale);
-            } else {
-                call_finish<false>(macro, groups, v_descale);
-            }
-            SetFlag<HardEvent::V_MTE3>(kOutDone);
-            write_rows(macro.task, range);
+            finish_piece(macro, range, groups);
         } else if (!macro.first) {
             asc_vf_call<accumulate>(address(acc_), address(pv_), alpha(macro), groups);
         }
         if (!macro.first) {
             AscendC::CrossCoreSetFlag<4, PIPE_V>(kPvFree);
         }
-        if (last) {
+        if (last && macro.task.partial_slot < 0) {
             AscendC::CrossCoreSetFlag<4, PIPE_V>(kAccFree);
+        } else if (last) {
+            AscendC::CrossCoreSetFlag<4, PIPE_MTE3>(kAccFree);  // acc itself is on its way to the workspace
         }
     }
 
-    template <bool kSingle>
-    __aicore__ inline void call_finish(const MacroBlock& macro, uint16_t groups, float v_descale)
+    __aicore__ inline void finish_piece(const MacroBlock& macro, const RowRange& range, uint16_t groups)
     {
-        asc_vf_call<finish<kSingle>>(address(out_ub_), address(lse_ub_), address(acc_), address(pv_), alpha(macro),
-                                     state(macro.task), address(work_), groups, v_descale, kEmptyLse);
-    }
-
-    __aicore__ inline void write_empty_task(const Task& task)
-    {
-        clear_staging();
-        write_rows(task, row_range(task));
-    }
-
-    // out rows and LSE of one task from the staging buffers.
-    __aicore__ inline void write_rows(const Task& task, const RowRange& range)
-    {
+        const bool partial = macro.task.partial_slot >= 0;
+        WaitFlag<HardEvent::MTE3_V>(kOutDone);
+        if (macro.first && partial) {
+            call_finish<true, true>(macro, groups);
+        } else if (macro.first) {
+            call_finish<true, false>(macro, groups);
+        } else if (partial) {
+            call_finish<false, true>(macro, groups);
+        } else {
+            call_finish<false, false>(macro, groups);
+        }
+        SetFlag<HardEvent::V_MTE3>(kOutDone);
         WaitFlag<HardEvent::V_MTE3>(kOutDone);
-        if (range.rows > 0) {
-            constexpr u64 kRowBytes = kHeadDim * sizeof(uint16_t);
-            const i64 token = task.first_token + range.first;
-            AscendC::DataCopyPad(out_[(token * args_.heads_q + task.head) * kHeadDim], out_ub_,
-                                 AscendC::DataCopyExtParams((uint16_t)range.rows, kRowBytes,
-                                                            ub::kOutPitchBlocks - kRowBytes / arch::kDataBlockBytes,
-                                                            (args_.heads_q - 1) * (i64)kRowBytes, 0));
-            if (args_.lse != 0) {
-                write_lse(task.head, token, range.rows);
-            }
+        if (partial) {
+            write_partial(macro.task, range);
+        } else {
+            output_.write(macro.task, range, out_ub_, lse_ub_);
         }
         SetFlag<HardEvent::MTE3_V>(kOutDone);
     }
 
-    __aicore__ inline void write_lse(i64 head, i64 token, i32 rows)
+    template <bool kSingle, bool kPartial>
+    __aicore__ inline void call_finish(const MacroBlock& macro, uint16_t groups)
     {
-        AscendC::DataCopyPad(lse_[head * args_.tokens + token], lse_ub_,
-                             AscendC::DataCopyExtParams(1, rows * (uint32_t)sizeof(float), 0, 0, 0));
+        asc_vf_call<finish<kSingle, kPartial>>(address(out_ub_), address(lse_ub_), address(acc_), address(pv_),
+                                               alpha(macro), state(macro.task), address(work_), groups,
+                                               v_descale_.GetValue(head_kv(macro.task)), kEmptyLse);
     }
 
-    __aicore__ inline void clear_staging()
+    // acc and LSE of one piece to its slot of the workspace.
+    __aicore__ inline void write_partial(const Task& task, const RowRange& range)
+    {
+        constexpr uint16_t kRowBlocks = kSlabKeys * sizeof(float) / arch::kDataBlockBytes;
+        const uint16_t blocks = range.bands * kBandRows * kRowBlocks;
+        const uint16_t gap = kAivRows * kRowBlocks - blocks;
+        AscendC::DataCopy(partial(task), acc_, AscendC::DataCopyParams(kOutSlabs, blocks, gap, gap));
+        AscendC::DataCopy(partial_lse(task), lse_ub_, kAivRows);
+    }
+
+    // No key visible to a whole task, or to a piece of one.
+    __aicore__ inline void write_empty_piece(const Task& task)
+    {
+        const RowRange range = row_range(task, half_);
+        fill_staging(0, kEmptyLse);
+        WaitFlag<HardEvent::V_MTE3>(kOutDone);
+        if (task.partial_slot < 0) {
+            output_.write(task, range, out_ub_, lse_ub_);
+        } else {
+            const LocalTensor<float> zeros = out_ub_.template ReinterpretCast<float>();
+            for (uint16_t c = 0; c < kOutSlabs; ++c) {
+                AscendC::DataCopy(partial(task)[c * kSlab], zeros, kSlab);
+            }
+            AscendC::DataCopy(partial_lse(task), lse_ub_, kAivRows);
+        }
+        SetFlag<HardEvent::MTE3_V>(kOutDone);
+    }
+
+    __aicore__ inline AscendC::GlobalTensor<float> partial(const Task& task) const
+    {
+        AscendC::GlobalTensor<float> slot;
+        slot.SetGlobalBuffer((__gm__ float*)workspace::partial(args_, task.partial_slot, half_));
+        return slot;
+    }
+    __aicore__ inline AscendC::GlobalTensor<float> partial_lse(const Task& task) const
+    {
+        AscendC::GlobalTensor<float> slot;
+        slot.SetGlobalBuffer((__gm__ float*)workspace::lse(args_, task.partial_slot, half_));
+        return slot;
+    }
+
+    __aicore__ inline void fill_staging(uint16_t out_bits, float lse)
     {
         constexpr uint16_t kRegisters = kAivRows * ub::kOutPitch * sizeof(uint16_t) / arch::kVectorBytes;
         WaitFlag<HardEvent::MTE3_V>(kOutDone);
-        asc_vf_call<clear_rows>(address(out_ub_), address(lse_ub_), kRegisters, kEmptyLse);
+        asc_vf_call<fill_rows>(address(out_ub_), address(lse_ub_), kRegisters, out_bits, lse);
         SetFlag<HardEvent::V_MTE3>(kOutDone);
     }
 
@@ -285,33 +300,28 @@ private:
     // pad T). They select nothing, so they are written like rows without a key.
     __aicore__ inline void write_rows_of_no_task()
     {
-        clear_staging();
+        fill_staging(0, kEmptyLse);
         WaitFlag<HardEvent::V_MTE3>(kOutDone);
         i64 covered = 0;
         for (i64 batch = 0; batch < args_.batch; ++batch) {
             const i64 begin = walker_.sequence_begin(batch);
             const i64 end = walker_.sequence_end(batch);
-            clear_tokens(covered, begin);
-            clear_tokens(begin + clamp(clamp(args_.q_blocks, 0, kMaxBlocks) * kBlockRows, 0, end - begin), end);
+            write_staging_to_tokens(covered, begin);
+            write_staging_to_tokens(begin + clamp(clamp(args_.q_blocks, 0, kMaxBlocks) * kBlockRows, 0, end - begin),
+                                    end);
             covered = clamp(end, covered, args_.tokens);
         }
-        clear_tokens(covered, args_.tokens);
+        write_staging_to_tokens(covered, args_.tokens);
         SetFlag<HardEvent::MTE3_V>(kOutDone);
     }
 
-    // All heads of tokens [begin, end), in pieces that the AIVs take in turn.
-    __aicore__ inline void clear_tokens(i64 begin, i64 end)
+    // All heads of tokens [begin, end), in pieces that the AIVs take in turn. The staging rows are all alike.
+    __aicore__ inline void write_staging_to_tokens(i64 begin, i64 end)
     {
-        constexpr uint32_t kRowBytes = kHeadDim * sizeof(uint16_t);
         for (i64 token = begin + aiv_ * kAivRows; token < end; token += aivs_ * kAivRows) {
             const i32 rows = (i32)clamp(end - token, 0, kAivRows);
             for (i64 head = 0; head < args_.heads_q; ++head) {
-                AscendC::DataCopyPad(
-                    out_[(token * args_.heads_q + head) * kHeadDim], out_ub_,
-                    AscendC::DataCopyExtParams((uint16_t)rows, kRowBytes, 0, (args_.heads_q - 1) * (i64)kRowBytes, 0));
-                if (args_.lse != 0) {
-                    write_lse(head, token, rows);
-                }
+                output_.write(head, token, rows, out_ub_, lse_ub_);
             }
         }
     }
@@ -321,13 +331,12 @@ private:
     const AttentionArgs& args_;
     TaskWalker<Mask> walker_;
     Pages pages_;
+    OutputRows output_;
     i64 half_;
     i64 aiv_;
     i64 aivs_;
     AscendC::GlobalTensor<float> q_descale_;
     AscendC::GlobalTensor<float> v_descale_;
-    AscendC::GlobalTensor<uint16_t> out_;
-    AscendC::GlobalTensor<float> lse_;
 
     LocalTensor<float> scores_{TPosition::VECIN, ub::kScores, ub::kScoresSlots* kScoresTile};
     LocalTensor<float> pv_{TPosition::VECIN, ub::kPv, kPvTile};

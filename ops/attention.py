@@ -156,7 +156,10 @@ def quant_block_sparse_attn_metadata(
         seqused_kv: int32 [B], contiguous, or None. Not needed for the plan; checked when given.
         sparse_block_size_q, sparse_block_size_k: 128, in tokens.
         quant_mode, mask_mode, layout_q, layout_kv, layout_sparse_indices: as for quant_block_sparse_attn.
-        max_kv_splits: 1; a list is never divided among cores.
+        max_kv_splits: most cores that may share one list. 1, the default: none is cut, and results are the published
+            ones bit for bit under any plan. 0: as many as pay; use it where a few long lists would keep most cores
+            idle, as in decode. Where a list is cut the running maximum starts anew, so its weights are rounded to other
+            FP8 steps; the result stays bit-identical for the same plan.
 
     Returns:
         int32 [W]: the plan, W a function of the shapes alone.

@@ -30,7 +30,7 @@ def attention_cpu(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor
     twin = library.current()
     plan = _plan(twin, problem) if problem.plan is None else problem.plan
     values = _values(problem) | {"plan": plan.data_ptr(), "out": out.data_ptr(), "workspace": 0}
-    values["lse"] = lse.data_ptr() if problem.return_lse else 0
+    values |= {"lse": lse.data_ptr() if problem.return_lse else 0, "plan_words": plan.numel(), "reserved": 0}
     workspace = torch.empty(twin.workspace_bytes(values), dtype=torch.uint8)
     twin.attention(values | {"workspace": workspace.data_ptr()})
     return out, lse
@@ -74,12 +74,12 @@ def _outputs(problem: Problem) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _plan(twin: library.Twin, problem: Problem) -> torch.Tensor:
     plan = torch.empty(_plan_words(problem), dtype=torch.int32)
-    twin.schedule(_values(problem) | {"plan": plan.data_ptr(), "reserved": 0})
+    twin.schedule({"max_kv_splits": 1} | _values(problem) | {"plan": plan.data_ptr()})
     return plan
 
 
 def _plan_words(problem: Problem) -> int:
-    return library.plan_words(*(problem.numbers[name] for name in ("batch", "heads_q", "heads_kv", "q_blocks")))
+    return library.plan_words(problem.numbers.get("max_kv_splits", 1))
 
 
 def _values(problem: Problem) -> dict[str, Any]:

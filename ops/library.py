@@ -118,16 +118,11 @@ def contract() -> Contract:
     return current().contract
 
 
-def plan_words(batch: int, heads_q: int, heads_kv: int, q_blocks: int) -> int:
-    """int32 words of a plan for these static shapes.
-
-    The size is the same for all shapes today; symbolic sizes (torch.compile) are asked for as 1 and stay symbolic.
-    """
-    sizes = {"batch": batch, "heads_q": heads_q, "heads_kv": heads_kv, "q_blocks": q_blocks}
+def plan_words(max_kv_splits: int = 1) -> int:
+    """int32 words of a plan, the same for all shapes: one size when no list may be cut (1), another when some may."""
     twin = current()
     fields = (field for field, _ in twin.contract.records["ScheduleArgs"]._fields_)
-    known = {name: size if isinstance(size, int) else 1 for name, size in sizes.items()}
-    return twin.plan_words({**dict.fromkeys(fields, 0), **known})
+    return twin.plan_words({**dict.fromkeys(fields, 0), "max_kv_splits": max_kv_splits})
 
 
 def current() -> Twin:

@@ -132,7 +132,8 @@ def attention_problem(
         _contiguous_rows(name, tensor)
     _mask(sizes, contract, atten_mask, mask_mode)
     if metadata is not None:
-        words = library.plan_words(sizes["B"], sizes["N1"], sizes["N2"], sizes["Qb"])
+        plain, with_splits = library.plan_words(), library.plan_words(max_kv_splits=0)
+        words = with_splits if metadata.numel() == with_splits else plain
         sizes.tensor("metadata", metadata, torch.int32, (words,), contiguous=True)
 
     by_token = (0, 1) if layout_q == "TND" else (1, 0)
@@ -198,14 +199,19 @@ def metadata_problem(
     _layouts(layout_q, layout_kv, layout_sparse_indices)
     _reserved(cu_seqlens_kv, seqused_q)
     _one_of(NotImplementedError, "head_dim", head_dim, (contract.constants["kHeadDim"],))
-    _one_of(NotImplementedError, "max_kv_splits", max_kv_splits, (1,))
+    if max_kv_splits < 0:
+        _refuse(ValueError, "max_kv_splits", "must be 0 (as many as pay), 1 (none) or more", max_kv_splits)
     _group(contract, num_heads_q, num_heads_kv, "num_heads_q", "num_heads_kv")
 
     sizes = _Sizes(sparse_seq_len.device, N1=num_heads_q, N2=num_heads_kv)
     sizes.tensor("sparse_seq_len", sparse_seq_len, torch.int32, ("B", "N1", "Qb"))
     sizes.tensor("cu_seqlens_q", cu_seqlens_q, torch.int32, ("B+1",), contiguous=True)
     sizes.tensor("seqused_kv", seqused_kv, torch.int32, ("B",), contiguous=True)
-    values = {**_list_sizes(sizes), **_strides("seq_len", sparse_seq_len, "batch", "head", "block")}
+    values = {
+        **_list_sizes(sizes),
+        **_strides("seq_len", sparse_seq_len, "batch", "head", "block"),
+        "max_kv_splits": min(max_kv_splits, contract.constants["kMaxCores"]),
+    }
     return Problem({"sparse_seq_len": sparse_seq_len, "cu_seqlens_q": cu_seqlens_q}, values)
 
 

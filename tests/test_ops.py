@@ -180,7 +180,7 @@ METADATA_REFUSALS = [
     ("layout_q", "TH", NotImplementedError, "must be one of 'TND', 'NTD'"),
     ("layout_kv", "PA_BBND", NotImplementedError, "must be 'PA_BNBD'"),
     ("layout_sparse_indices", "x", NotImplementedError, "must be 'B_N_Qb_Kb'; got 'x'"),
-    ("max_kv_splits", 0, NotImplementedError, "must be 1; got 0"),
+    ("max_kv_splits", -1, ValueError, "must be 0 (as many as pay), 1 (none) or more; got -1"),
 ]
 
 
@@ -334,10 +334,12 @@ def test_plan_of_no_tasks(batch, q_blocks):
     assert "= 0 tasks" in qbsa.show_plan(plan)
 
 
-def test_plan_size_is_the_same_for_all_shapes():
-    """What library.plan_words relies on when torch.compile asks with symbolic sizes."""
-    sizes = [(1, 1, 1, 1), (3, 32, 4, 7), (64, 128, 8, 4096)]
-    assert len({library.plan_words(*size) for size in sizes}) == 1
+@pytest.mark.parametrize("max_kv_splits", [0, 1, 2, 1000])
+def test_plan_has_one_of_two_sizes(max_kv_splits):
+    constants = library.contract().constants
+    plan = qbsa.quant_block_sparse_attn_metadata(**metadata_arguments(max_kv_splits=max_kv_splits))
+    assert plan.numel() == constants["kPlanWords" if max_kv_splits == 1 else "kSplitPlanWords"]
+    qbsa.check_plan(plan, batch=BATCH, heads_q=HEADS_Q, q_blocks=Q_BLOCKS)
 
 
 def test_foreign_plan_is_refused():
@@ -365,7 +367,7 @@ def test_check_plan_names_what_is_wrong():
     for field in ("magic", "version", "words", "cores", "batch", "heads_q", "q_blocks", "total_cost", "max_cost"):
         with pytest.raises(ValueError, match=f"header field {field} must be .*; got 12345"):
             qbsa.check_plan(with_word(plan, "PlanHeader", field, 12345), **sizes)
-    for field, message in (("task_begin", "core 0 must take tasks from 0 on"), ("task_end", "core")):
+    for field, message in (("task_begin", r"core 0 must go on from \(task, pair\) \(0, 0\)"), ("task_end", "core")):
         with pytest.raises(ValueError, match=message):
             qbsa.check_plan(with_word(plan, "CorePlan", field, 12345), **sizes)
     with pytest.raises(ValueError, match=r"metadata header field heads_q must be 5; got 4"):

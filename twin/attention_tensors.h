@@ -63,8 +63,8 @@ inline std::vector<GmRange> attention_tensors(const qbsa::AttentionArgs& a)
         {a.seqused_kv, extent_bytes(4, {{a.batch, 1}}), "seqused_kv", GmUse::kRead},
         {a.block_table, extent_bytes(4, {{a.batch, a.table_batch_stride}, {a.table_width, a.table_entry_stride}}),
          "block_table", GmUse::kRead},
-        {a.plan, sizeof(qbsa::Plan), "metadata", GmUse::kRead},
-        {a.workspace, qbsa::kWorkspaceBytes, "workspace", GmUse::kReadWrite},
+        {a.plan, uint64_t(a.plan_words) * 4, "metadata", GmUse::kRead},
+        {a.workspace, uint64_t(qbsa::workspace::bytes(a)), "workspace", GmUse::kReadWrite},
         {a.out, rows * kHeadDim * 2, "out", GmUse::kWrite},
         {a.lse, a.lse ? rows * 4 : 0, "lse", GmUse::kWrite},
     };

@@ -84,6 +84,14 @@ std::string report_json(int groups, twin::Result& result)
            ", \"vector_functions\": {" + functions + "}}";
 }
 
+bool cores_allowed(int32_t cores)
+{
+    if (cores >= 0 && cores <= qbsa::kMaxCores) return true;
+    last_error = "cores is " + std::to_string(cores) + ", allowed is 0.." + std::to_string(qbsa::kMaxCores);
+    return false;
+}
+
+// By default as many as the plan names.
 int groups_of(const qbsa::AttentionArgs& args)
 {
     if (args.cores > 0) return args.cores;
@@ -165,10 +173,17 @@ int32_t attention(const qbsa::AttentionArgs& args)
     twin::Result result = mode == Mode::kHostile ? run_hostile(args, options)
                                                  : twin::launch(options, [&args] { qbsa::run_attention(args); });
     if (!result.ok()) return refuse(result.error);
-    const qbsa::i32 status = *reinterpret_cast<const qbsa::i32*>(args.workspace);
-    if (status != static_cast<qbsa::i32>(qbsa::Status::kOk)) {
-        last_error = meaning_of(status);
-        return status;
+    if (args.plan_words == qbsa::kSplitPlanWords) {
+        const twin::Result merged = twin::launch(options, [&args] { qbsa::run_merge(args); });
+        if (!merged.ok()) return refuse(merged.error);
+        result.vector_counts.add(merged.vector_counts);
+    }
+    for (int group = 0; group < options.groups; ++group) {
+        const auto status = *reinterpret_cast<const qbsa::i32*>(args.workspace + group * qbsa::kStatusBytes);
+        if (status != static_cast<qbsa::i32>(qbsa::Status::kOk)) {
+            last_error = meaning_of(status);
+            return status;
+        }
     }
     std::lock_guard<std::mutex> lock(report_mutex);
     report = report_json(options.groups, result);
@@ -191,17 +206,14 @@ int32_t guarded(Body body)
 
 const char* qbsa_contract() { return qbsa::contract_json(); }
 
-int64_t qbsa_plan_words(const qbsa::ScheduleArgs*) { return qbsa::kPlanWords; }
+int64_t qbsa_plan_words(const qbsa::ScheduleArgs* args) { return qbsa::plan_words(*args); }
 
-int64_t qbsa_workspace_bytes(const qbsa::AttentionArgs*) { return qbsa::kWorkspaceBytes; }
+int64_t qbsa_workspace_bytes(const qbsa::AttentionArgs* args) { return qbsa::workspace::bytes(*args); }
 
 int32_t qbsa_schedule(const qbsa::ScheduleArgs* args, void*)
 {
     return guarded([args] {
-        if (args->cores < 0 || args->cores > qbsa::kMaxCores) {
-            return refuse("cores is " + std::to_string(args->cores) + ", allowed is 0.." +
-                          std::to_string(qbsa::kMaxCores));
-        }
+        if (!cores_allowed(args->cores)) return 1;
         qbsa::schedule(*args, args->cores > 0 ? args->cores : kDefaultCores, reinterpret_cast<qbsa::Plan*>(args->plan));
         return 0;
     });
@@ -209,7 +221,7 @@ int32_t qbsa_schedule(const qbsa::ScheduleArgs* args, void*)
 
 int32_t qbsa_attention(const qbsa::AttentionArgs* args, void*)
 {
-    return guarded([args] { return attention(*args); });
+    return guarded([args] { return cores_allowed(args->cores) ? attention(*args) : 1; });
 }
 
 const char* qbsa_last_error() { return last_error.c_str(); }
