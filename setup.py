@@ -1,8 +1,11 @@
-"""Builds the twin with the C++ compiler into the package; everything else is in pyproject.toml. Needs no torch.
+"""Builds the libraries into the package: the twin with the C++ compiler and, on a CANN machine, the NPU part.
+Everything else is in pyproject.toml.
 
-Environment: CXX, the compiler (default g++); QBSA_ISA, instruction sets to build for (default: all of ops/isa.py).
+Environment: CXX, the compiler (default g++); QBSA_ISA, instruction sets to build for (default: all of ops/isa.py);
+QBSA_BUILD, auto, npu or cpu: whether to build the NPU part (tools/build_npu.py), which needs torch and torch_npu.
 """
 
+import json
 import os
 import runpy
 import shlex
@@ -27,13 +30,15 @@ FLAGS = (
     *("-ffp-contract=off", "-fvisibility=hidden", "-Wl,-Bsymbolic", "-Wall", "-Wextra"),
 )
 ISA = runpy.run_path(str(ROOT / "ops" / "isa.py"))
+NPU = runpy.run_path(str(ROOT / "tools" / "build_npu.py"))
+BUILD_RECORD = "_build.json"
 library_name = ISA["library_name"]
 
 
 class BuildTwin(Command):
-    """Compiles the variants of the twin that are older than their sources in build/twin; copies all to the package."""
+    """Compiles what is older than its sources, in build/twin and build/npu; copies all to the package."""
 
-    description = "compile the CPU library of qbsa"
+    description = "compile the libraries of qbsa"
     user_options = [("build-lib=", None, "folder of the built package"), ("inplace", None, "put libraries into ops")]
     boolean_options = ["inplace"]
     editable_mode = False  # set by setuptools
@@ -49,19 +54,30 @@ class BuildTwin(Command):
         folder.mkdir(parents=True, exist_ok=True)
         package = ROOT / "ops" if self.editable_mode or self.inplace else Path(self.build_lib, "qbsa")
         package.mkdir(parents=True, exist_ok=True)
-        wanted = {library_name(*variant) for variant in variants()}
-        for stale in package.glob("libqbsa_twin_*.so"):
-            if stale.name not in wanted:
+        try:
+            toolchain = NPU["find"]()
+        except NPU["BuildError"] as error:
+            raise CompileError(str(error)) from None
+        for stale in package.glob("*.so"):
+            if stale.name not in library_names(toolchain):
                 stale.unlink()
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             for built in list(pool.map(lambda variant: compile_variant(folder, *variant), variants())):
                 install(built, package / built.name)
+        if toolchain:
+            try:
+                for built in NPU["build"](toolchain, ROOT / "build" / "npu"):
+                    install(built, package / built.name)
+            except NPU["BuildError"] as error:
+                raise CompileError(str(error)) from None
+        (package / BUILD_RECORD).write_text(json.dumps(build_record(toolchain), indent=1) + "\n")
 
     def get_source_files(self):
         return [str(path.relative_to(ROOT)) for path in dependencies()]
 
     def get_outputs(self):
-        return [str(Path(self.build_lib, "qbsa", library_name(*variant))) for variant in variants()]
+        names = [*library_names(NPU["find"]()), BUILD_RECORD]
+        return [str(Path(self.build_lib, "qbsa", name)) for name in names]
 
     def get_output_mapping(self):
         return {output: str(Path("ops", Path(output).name)) for output in self.get_outputs()}
@@ -85,6 +101,27 @@ def variants():
     """(instruction set, checked) of each library."""
     wanted = os.environ.get("QBSA_ISA", "").split() or ISA["names"]()
     return [*((name, False) for name in wanted), (ISA["checked"](), True)]
+
+
+def library_names(toolchain):
+    return [*(library_name(*variant) for variant in variants()), *(NPU["LIBRARIES"] if toolchain else ())]
+
+
+def build_record(toolchain):
+    """What qbsa tells about its build: python -m qbsa env."""
+    return {
+        "git": first_line("git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"),
+        "compiler": first_line(*shlex.split(os.environ.get("CXX", "g++")), "--version"),
+        "npu": toolchain.versions() if toolchain else None,
+    }
+
+
+def first_line(*command):
+    try:
+        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    except OSError:
+        return "unknown"
+    return result.stdout.partition("\n")[0] or "unknown"
 
 
 def dependencies():

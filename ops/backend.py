@@ -1,18 +1,19 @@
 """Registers torch.ops.qbsa.*: one schema, and per operator a CPU, an NPU and a fake implementation.
 
-CPU: the twin through ctypes. NPU: without the NPU library an error, since torch_npu would otherwise copy the tensors
-and compute on the CPU without a word. Fake: shapes only (torch.compile, meta tensors). There are no gradients.
+CPU: the twin through ctypes. NPU: npu.py, which raises the reason where it cannot compute; without an implementation
+torch_npu would copy the tensors and compute on the CPU without a word. Fake: shapes only (torch.compile, meta tensors).
+There are no gradients.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
-from . import library, schema
+from . import library, npu, schema
 from .validate import Problem, attention_problem, metadata_problem
 
 # LSE of a row that sees no key; its output is 0.
@@ -20,24 +21,21 @@ _EMPTY_LSE = torch.finfo(torch.float32).min
 
 
 def attention_cpu(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    problem = attention_problem(*args, **kwargs)
-    out, lse = _outputs(problem)
-    sizes = problem.numbers
-    if sizes["tokens"] == 0:
-        return out, lse
-    if 0 in (sizes["batch"], sizes["q_blocks"], sizes["list_capacity"], sizes["pages"], sizes["table_width"]):
-        return out.zero_(), lse.fill_(_EMPTY_LSE)
-    twin = library.current()
-    plan = _plan(twin, problem) if problem.plan is None else problem.plan
-    values = _values(problem) | {"plan": plan.data_ptr(), "out": out.data_ptr(), "workspace": 0}
-    values |= {"lse": lse.data_ptr() if problem.return_lse else 0, "plan_words": plan.numel(), "reserved": 0}
-    workspace = torch.empty(twin.workspace_bytes(values), dtype=torch.uint8)
-    twin.attention(values | {"workspace": workspace.data_ptr()})
-    return out, lse
+    return _attention(library.current(), attention_problem(*args, **kwargs))
 
 
 def metadata_cpu(*args: Any, **kwargs: Any) -> torch.Tensor:
     return _plan(library.current(), metadata_problem(*args, **kwargs))
+
+
+def attention_npu(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    problem = attention_problem(*args, **kwargs)
+    return _attention(npu.load(problem.device), problem)
+
+
+def metadata_npu(*args: Any, **kwargs: Any) -> torch.Tensor:
+    problem = metadata_problem(*args, **kwargs)
+    return _plan(npu.load(problem.device), problem)
 
 
 def attention_fake(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -45,23 +43,21 @@ def attention_fake(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tenso
 
 
 def metadata_fake(*args: Any, **kwargs: Any) -> torch.Tensor:
-    problem = metadata_problem(*args, **kwargs)
-    return torch.empty(_plan_words(problem), dtype=torch.int32, device=problem.device)
+    return _empty_plan(metadata_problem(*args, **kwargs))
 
 
-def attention_npu(*args: Any, **kwargs: Any) -> NoReturn:
-    _explain_npu(attention_problem(*args, **kwargs))
-
-
-def metadata_npu(*args: Any, **kwargs: Any) -> NoReturn:
-    _explain_npu(metadata_problem(*args, **kwargs))
-
-
-def _explain_npu(problem: Problem) -> NoReturn:
-    raise RuntimeError(
-        f"the tensors are on {problem.device}, but this installation of qbsa has no NPU library: libqbsa_npu.so is "
-        f"missing in {library.FOLDER}. This release computes on CPU tensors: pass .cpu() copies of all arguments"
-    )
+def _attention(target: library.Twin | npu.Npu, problem: Problem) -> tuple[torch.Tensor, torch.Tensor]:
+    out, lse = _outputs(problem)
+    if problem.numbers["tokens"] == 0:
+        return out, lse
+    if any(problem.numbers[name] == 0 for name in ("batch", "q_blocks", "list_capacity", "pages", "table_width")):
+        return out.zero_(), lse.fill_(_EMPTY_LSE)
+    plan = _plan(target, problem) if problem.plan is None else problem.plan
+    values = _values(problem) | {"plan": plan, "plan_words": plan.numel(), "reserved": 0, "workspace": None}
+    values |= {"out": out, "lse": lse if problem.return_lse else None}
+    workspace = torch.empty(target.workspace_bytes(values), dtype=torch.uint8, device=problem.device)
+    target.attention(values | {"workspace": workspace})
+    return out, lse
 
 
 def _outputs(problem: Problem) -> tuple[torch.Tensor, torch.Tensor]:
@@ -72,30 +68,20 @@ def _outputs(problem: Problem) -> tuple[torch.Tensor, torch.Tensor]:
     return out, lse
 
 
-def _plan(twin: library.Twin, problem: Problem) -> torch.Tensor:
-    plan = torch.empty(_plan_words(problem), dtype=torch.int32)
-    twin.schedule({"max_kv_splits": 1} | _values(problem) | {"plan": plan.data_ptr()})
+def _plan(target: library.Twin | npu.Npu, problem: Problem) -> torch.Tensor:
+    plan = _empty_plan(problem)
+    target.schedule({"max_kv_splits": 1} | _values(problem) | {"plan": plan})
     return plan
 
 
-def _plan_words(problem: Problem) -> int:
-    return library.plan_words(problem.numbers.get("max_kv_splits", 1))
+def _empty_plan(problem: Problem) -> torch.Tensor:
+    words = library.plan_words(problem.numbers.get("max_kv_splits", 1))
+    return torch.empty(words, dtype=torch.int32, device=problem.device)
 
 
 def _values(problem: Problem) -> dict[str, Any]:
-    """Field name -> number or address. cores 0: all that the plan names, or all of this machine."""
-    addresses = {name: _address(name, tensor) for name, tensor in problem.tensors.items()}
-    return problem.numbers | addresses | {"cores": 0}
-
-
-def _address(name: str, tensor: torch.Tensor | None) -> int:
-    if tensor is None:
-        return 0
-    address = tensor.data_ptr()
-    if address % tensor.element_size() != 0:
-        rule = f"must begin at a multiple of its element size, {tensor.element_size()} bytes"
-        raise ValueError(f"{name} {rule}; got address {address:#x}")
-    return address
+    """Field name -> number or tensor. cores 0: all that the plan names, or all of the device."""
+    return problem.numbers | problem.tensors | {"cores": 0}
 
 
 _OPERATORS = (
@@ -113,10 +99,10 @@ def register() -> None:
     if hasattr(namespace, "_owner"):
         return
     owner = torch.library.Library(schema.NAMESPACE, "FRAGMENT")
-    for text, cpu, npu, fake in _OPERATORS:
+    for text, on_cpu, on_npu, fake in _OPERATORS:
         name = owner.define(text)
-        owner.impl(name, _with_defaults(text, cpu), "CPU")
-        owner.impl(name, _with_defaults(text, npu), "PrivateUse1")
+        owner.impl(name, _with_defaults(text, on_cpu), "CPU")
+        owner.impl(name, _with_defaults(text, on_npu), "PrivateUse1")
         torch.library.register_fake(f"{schema.NAMESPACE}::{name}", _with_defaults(text, fake), lib=owner)
     namespace._owner = owner
 

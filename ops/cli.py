@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy
 import torch
 
-from . import __version__, bundle, bundle_maker, isa, library
+from . import __version__, bundle, bundle_maker, isa, library, npu
 from .plan import show_plan
 
 
@@ -114,7 +114,7 @@ def _bundle_paths(given: Sequence[Path]) -> list[Path]:
 
 
 def _env(_: argparse.Namespace) -> str:
-    twin = library.current()
+    twin, record = library.current(), npu.build_record()
     rows = {
         "qbsa": f"{__version__}, contract {twin.contract.constants['kAbiVersion']}",
         "python": f"{platform.python_version()}, torch {torch.__version__}, numpy {numpy.__version__}",
@@ -122,8 +122,11 @@ def _env(_: argparse.Namespace) -> str:
         "threads": f"{len(os.sched_getaffinity(0))} CPUs usable",
         "twin": f"{twin.path.name}, chosen by {library.MODE_VARIABLE}={'|'.join(library.MODES)}",
         "libraries": "\n           ".join(path.name for path in library.available()),
-        "npu": "no library (libqbsa_npu.so); NPU tensors are refused",
+        "build": f"git {record['git']}, {record['compiler']}",
+        "npu": npu.state(),
     }
+    if record["npu"]:
+        rows["npu build"] = ", ".join(f"{name} {version}" for name, version in record["npu"].items())
     return "\n".join(f"{name:<10} {text}" for name, text in rows.items())
 
 

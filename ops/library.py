@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from . import isa
 
 FOLDER = Path(__file__).resolve().parent
@@ -42,6 +44,11 @@ class Contract:
     status: dict[str, int]
     records: dict[str, type[ctypes.Structure]]
 
+    def record(self, name: str, values: dict[str, Any]) -> ctypes.Structure:
+        """The record `name`. values: field name -> number or address, or a tensor or None for its address."""
+        kind = self.records[name]
+        return kind(*(_plain(field, values[field]) for field, _ in kind._fields_))
+
 
 class Twin:
     """One loaded variant. Calls release the GIL and may run in several threads at once."""
@@ -52,7 +59,8 @@ class Twin:
         self._library = ctypes.CDLL(str(path))
         self._bind("qbsa_contract", ctypes.c_char_p)
         self._bind("qbsa_last_error", ctypes.c_char_p)
-        self.contract = _parse_contract(json.loads(self._library.qbsa_contract()))
+        self.contract_text: bytes = self._library.qbsa_contract()
+        self.contract = _parse_contract(json.loads(self.contract_text))
         attention = ctypes.POINTER(self.contract.records["AttentionArgs"])
         schedule = ctypes.POINTER(self.contract.records["ScheduleArgs"])
         self._bind("qbsa_plan_words", ctypes.c_int64, schedule)
@@ -73,11 +81,11 @@ class Twin:
         return self._library.qbsa_workspace_bytes(self._record("AttentionArgs", values))
 
     def schedule(self, values: dict[str, Any]) -> None:
-        """Writes values["plan"]. values: field name of ScheduleArgs -> number or address; RuntimeError if refused."""
+        """Writes values["plan"]. values: fields of ScheduleArgs, see Contract.record; RuntimeError if refused."""
         self._check(self._library.qbsa_schedule(self._record("ScheduleArgs", values), None))
 
     def attention(self, values: dict[str, Any]) -> None:
-        """Writes out and lse. values: field name of AttentionArgs -> number or address; RuntimeError if refused."""
+        """Writes out and lse. values: fields of AttentionArgs, see Contract.record; RuntimeError if refused."""
         self._check(self._library.qbsa_twin_set_mode(self._way))
         self._check(self._library.qbsa_attention(self._record("AttentionArgs", values), None))
 
@@ -101,9 +109,8 @@ class Twin:
         function.restype, function.argtypes = result, arguments
 
     def _record(self, name: str, values: dict[str, Any]) -> ctypes.Structure:
-        kind = self.contract.records[name]
         try:
-            return kind(*(values[field] for field, _ in kind._fields_))
+            return self.contract.record(name, values)
         except KeyError as missing:
             text = f"{self.path.name} is of another version: field {missing} of {name} is unknown. {_REBUILD}"
             raise RuntimeError(text) from None
@@ -182,6 +189,18 @@ def available() -> list[Path]:
 
 
 _REBUILD = "Install again (pip install ., or make build in a checkout)."
+
+
+def _plain(name: str, value: Any) -> Any:
+    if value is None:
+        return 0
+    if not isinstance(value, torch.Tensor):
+        return value
+    address = value.data_ptr()
+    if address % value.element_size() != 0:
+        rule = f"must begin at a multiple of its element size, {value.element_size()} bytes"
+        raise ValueError(f"{name} {rule}; got address {address:#x}")
+    return address
 
 
 def _parse_contract(text: dict[str, Any]) -> Contract:

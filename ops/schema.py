@@ -27,6 +27,13 @@ _METADATA = """quant_block_sparse_attn_metadata(
 # One line each: torch's schema parser knows no line breaks.
 ATTENTION, METADATA = (" ".join(text.split()) for text in (_ATTENTION, _METADATA))
 
+# Implemented by npu_binding.cpp for ops/npu.py, which defines them when it loads it. record: the bytes of AttentionArgs
+# or ScheduleArgs; tensors: all that it points into.
+LAUNCHES = (
+    "enqueue_attention(int[] record, Tensor(a!)[] tensors) -> ()",
+    "enqueue_schedule(int[] record, Tensor(a!)[] tensors) -> ()",
+)
+
 
 def argument_types(schema: str) -> dict[str, str]:
     """Argument name -> "Tensor", "Optional[Tensor]", "int", "float", "str" or "bool"."""

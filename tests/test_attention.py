@@ -12,6 +12,7 @@ import qbsa
 import reference
 import torch
 from cases import Case
+from device import attend
 from qbsa import compare, library, quantize, sparsity
 
 INT32 = torch.iinfo(torch.int32)
@@ -24,10 +25,6 @@ def checked(request):
     """Every mode that checks."""
     with library.mode(request.param):
         yield
-
-
-def attend(inputs):
-    return qbsa.quant_block_sparse_attn(**inputs)
 
 
 def check(inputs):

@@ -42,7 +42,7 @@ def test_wheel_holds_modules_libraries_and_kernel_sources(tmp_path):
         metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
     libraries = [*((name, False) for name in isa.names()), (isa.checked(), True)]
     expected = {f"qbsa/{path.name}" for path in files_of("ops/*.py")}
-    expected |= {f"qbsa/{isa.library_name(*library)}" for library in libraries}
+    expected |= {f"qbsa/{isa.library_name(*library)}" for library in libraries} | {"qbsa/_build.json"}
     data = files_of("kernels_ascendc/*.h", "kernels_ascendc/*.asc", "kernels_ascendc/*.txt")
     data += files_of("metadata/*.h", "metadata/*.aicpu", "bundles/*.pt")
     expected |= {f"qbsa/{path.relative_to(ROOT)}" for path in data}
@@ -66,7 +66,7 @@ def test_source_distribution_holds_what_a_build_and_its_tests_need(tmp_path):
 @pytest.fixture
 def checkout(tmp_path):
     """What a build reads, in a folder of its own, so that nothing is up to date."""
-    for name in ("ops", "kernels_ascendc", "metadata", "bundles", "twin"):
+    for name in ("ops", "kernels_ascendc", "metadata", "bundles", "twin", "tools"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)

@@ -126,8 +126,8 @@ def blank_comments_and_strings(text):
     return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
 
 
-def rewrite_launches(text):
-    """kernel<<<a, b, c>>>(args) -> ::typecheck::launch(kernel, a, b, c)(args), so that clang checks both lists.
+def rewrite_launches(text, launcher="::typecheck::launch"):
+    """kernel<<<a, b, c>>>(args) -> launcher(kernel, a, b, c)(args): C++ in which both lists are checked.
 
     Lines keep their numbers.
     """
@@ -136,7 +136,7 @@ def rewrite_launches(text):
     end = 0
     for match in launch.finditer(blank_comments_and_strings(text)):
         kernel, configuration = (text[slice(*match.span(group))] for group in (1, 2))
-        pieces += [text[end : match.start()], f"::typecheck::launch({kernel}, {configuration})"]
+        pieces += [text[end : match.start()], f"{launcher}({kernel}, {configuration})"]
         end = match.end()
     return "".join(pieces) + text[end:]
 
