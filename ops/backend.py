@@ -16,9 +16,6 @@ import torch
 from . import library, npu, schema
 from .validate import Problem, attention_problem, metadata_problem
 
-# LSE of a row that sees no key; its output is 0.
-_EMPTY_LSE = torch.finfo(torch.float32).min
-
 
 def attention_cpu(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
     return _attention(library.current(), attention_problem(*args, **kwargs))
@@ -50,8 +47,6 @@ def _attention(target: library.Twin | npu.Npu, problem: Problem) -> tuple[torch.
     out, lse = _outputs(problem)
     if problem.numbers["tokens"] == 0:
         return out, lse
-    if any(problem.numbers[name] == 0 for name in ("batch", "q_blocks", "list_capacity", "pages", "table_width")):
-        return out.zero_(), lse.fill_(_EMPTY_LSE)
     plan = _plan(target, problem) if problem.plan is None else problem.plan
     values = _values(problem) | {"plan": plan, "plan_words": plan.numel(), "reserved": 0, "workspace": None}
     values |= {"out": out, "lse": lse if problem.return_lse else None}
