@@ -19,13 +19,17 @@ LINES := $(wildcard ops kernels_ascendc metadata twin tests tools examples bench
 CODE = find $(1) -type f \( -name '*.py' -o -name '*.h' -o -name '*.cpp' -o -name '*.asc' -o -name '*.aicpu' \)
 CXX_FILES = $(shell $(call CODE,kernels_ascendc metadata twin tests tools) | grep -v '\.py$$')
 
-.PHONY: demo test build lint format typecheck size clean
+.PHONY: demo test test-all build lint format typecheck size clean
 
 demo: build
 	$(BIN)/python examples/demo.py
 
 test: build lint
 	$(BIN)/python -m pytest -q
+
+# Also what takes many minutes: all public cases.
+test-all: build lint
+	$(BIN)/python -m pytest -q -m 'full or not full'
 
 # The package, editable, and its libraries where a source is newer than they are.
 build: $(READY)

@@ -1,14 +1,11 @@
-"""The operator against the truth: named cases, every edge of the contract, and what must not change one bit.
+"""The operator against the truth: every edge of the contract.
 
 Small calls run in every mode that checks, so each also asserts that no access leaves its buffer, no byte is read before
 it is written, and flags alone order whatever touches the same bytes.
 """
 
-import itertools
-
 import cases
 import pytest
-import qbsa
 import reference
 import torch
 from cases import Case
@@ -16,7 +13,6 @@ from device import attend
 from qbsa import compare, library, quantize, sparsity
 
 INT32 = torch.iinfo(torch.int32)
-EXACT_STRIDE = 7  # of the tasks of a case, one in so many is held against exact attention
 TAILS = (1, 31, 32, 33, 63, 64, 65, 127, 128)
 
 
@@ -50,15 +46,6 @@ def one_list_per_head(inputs, lists, lengths=None):
         "sparse_indices": rows[None, :, None].repeat(batch, 1, q_blocks, 1),
         "sparse_seq_len": counts[None, :, None].repeat(batch, 1, q_blocks),
     }
-
-
-@pytest.mark.parametrize("case", cases.ALL, ids=lambda case: case.id)
-def test_case(case):
-    inputs = cases.make_inputs(case)
-    out, lse = check(inputs)
-    assert (lse is None) == (not case.lse)
-    tasks = list(itertools.product(*map(range, inputs["sparse_seq_len"].shape)))[::EXACT_STRIDE]
-    compare.check(compare.against_exact(out, lse, reference.exact(select=tasks, **inputs), inputs))
 
 
 @pytest.mark.parametrize("mask_mode", [0, 3])
@@ -212,58 +199,10 @@ def test_bytes_that_are_not_data_change_nothing(checked):
     assert same_bits(zeros, nans)
 
 
-MIXED = Case("mixed", (6, 2), (300, 1, 140, 0, 33), (500, 129, 70, 40, 33), "random", 3)
-
-
 def test_the_fast_and_the_checked_twin_agree():
-    for case in (MIXED, cases.DEFAULT[0], cases.DSL[1], Case("", (4, 1), (140,), (300,), "dense", 0, 0)):
+    for case in (cases.DEFAULT[0], cases.DSL[1], Case("", (4, 1), (140,), (300,), "dense", 0, 0)):
         inputs = cases.make_inputs(case)
         with library.mode("fast"):
             fast = attend(inputs)
         with library.mode("checked"):
             assert same_bits(fast, attend(inputs))
-
-
-def test_repeats_and_host_threads_change_nothing():
-    inputs = cases.make_inputs(MIXED)
-    results = []
-    try:
-        for threads in (1, 2, 5, 1):
-            library.current().set_threads(threads)
-            results += [attend(inputs), attend(inputs)]
-    finally:
-        library.current().set_threads(0)
-    assert all(same_bits(results[0], other) for other in results[1:])
-
-
-def test_a_plan_changes_nothing():
-    inputs = cases.make_inputs(MIXED)
-    lengths, heads = inputs["sparse_seq_len"], (inputs["query"].shape[1], inputs["key"].shape[1])
-    expected = attend(inputs)
-    foreign = torch.zeros_like(lengths)
-    foreign[0, 0, 0] = 3
-    for planned, ends in itertools.product((lengths, foreign), (None, inputs["cu_seqlens_q"])):
-        metadata = qbsa.quant_block_sparse_attn_metadata(planned, *heads, 128, cu_seqlens_q=ends)
-        assert same_bits(expected, attend(inputs | {"metadata": metadata}))
-
-
-def test_pages_in_another_order_change_nothing():
-    inputs = cases.make_inputs(MIXED)
-    order = torch.randperm(inputs["key"].shape[0], generator=torch.Generator().manual_seed(1))
-    moved = {name: torch.empty_like(inputs[name]) for name in ("key", "value", "k_descale")}
-    for name, tensor in moved.items():
-        tensor.view(torch.uint8)[order] = inputs[name].view(torch.uint8)
-    moved["block_table"] = order[inputs["block_table"].long()].int()
-    assert same_bits(attend(inputs), attend(inputs | moved))
-
-
-def test_a_sequence_alone_equals_the_sequence_in_a_batch():
-    inputs = cases.make_inputs(MIXED)
-    out, lse = attend(inputs)
-    begins = inputs["cu_seqlens_q"].tolist()
-    for batch in (0, 2, 4):
-        tokens, one = slice(begins[batch], begins[batch + 1]), slice(batch, batch + 1)
-        alone = inputs | {name: inputs[name][tokens] for name in ("query", "q_descale")}
-        alone |= {name: inputs[name][one] for name in ("sparse_indices", "sparse_seq_len", "seqused_kv", "block_table")}
-        alone["cu_seqlens_q"] = torch.tensor([0, tokens.stop - tokens.start], dtype=torch.int32)
-        assert same_bits((out[tokens], lse[:, tokens].contiguous()), attend(alone))
