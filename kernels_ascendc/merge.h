@@ -127,7 +127,7 @@ private:
     {
         return split->check == plan_split_check(split) && split->task >= 0 &&
                split->task < args_.batch * args_.heads_q * args_.q_blocks && split->first_core >= 0 &&
-               split->pieces >= 1 && split->first_core + split->pieces <= kMaxCores;
+               split->pieces >= 1 && split->pieces <= kMaxCores && split->first_core <= kMaxCores - split->pieces;
     }
 
     __aicore__ inline void merge(i32 first_core, i32 pieces, i64 half)

@@ -166,8 +166,11 @@ private:
     {
         const __gm__ CorePlan* core = &plan_->core[core_];
         const i64 tasks = args_.batch * args_.heads_q * args_.q_blocks;
+        // A plan without room for splits has no workspace for pieces either.
+        const bool whole = core->pair_begin == 0 && core->pair_end == 0;
         const bool valid = core->check == plan_core_check(core) && core->task_begin >= 0 &&
-                           core->task_begin <= core->task_end && core->task_end + (core->pair_end > 0) <= tasks;
+                           core->task_begin <= core->task_end && core->task_end <= tasks - (core->pair_end > 0) &&
+                           (whole || args_.plan_words == kSplitPlanWords);
         foreign_record_ = foreign_record_ || !valid;
         task_begin_ = valid ? core->task_begin : 0;
         task_end_ = valid ? core->task_end : 0;

@@ -85,6 +85,9 @@ def quant_block_sparse_attn(
         bfloat16 [T, N1, 128], and float32 [N1, T] natural log-sum-exp of the scaled scores, or None. A row that sees no
         key, and every row from cu_seqlens_q[B] on, is 0 with a log-sum-exp of -3.4028234663852886e38.
 
+    Values in tensors are not read before the call; docs/design.md says what any of them means. With QBSA_CHECK=1 in
+    the environment they are, at some cost, and ValueError names the first bad one by tensor and index.
+
     Raises:
         TypeError: an argument has the wrong Python type, or a required one is None.
         ValueError: shape, stride, dtype, device, block size, or value out of range; a reserved argument is given.

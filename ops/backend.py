@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from . import library, npu, schema
+from . import library, npu, schema, value_check
 from .validate import Problem, attention_problem, metadata_problem
 
 
@@ -22,7 +22,7 @@ def attention_cpu(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor
 
 
 def metadata_cpu(*args: Any, **kwargs: Any) -> torch.Tensor:
-    return _plan(library.current(), metadata_problem(*args, **kwargs))
+    return _metadata(library.current(), metadata_problem(*args, **kwargs))
 
 
 def attention_npu(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -32,7 +32,7 @@ def attention_npu(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor
 
 def metadata_npu(*args: Any, **kwargs: Any) -> torch.Tensor:
     problem = metadata_problem(*args, **kwargs)
-    return _plan(npu.load(problem.device), problem)
+    return _metadata(npu.load(problem.device), problem)
 
 
 def attention_fake(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -44,6 +44,8 @@ def metadata_fake(*args: Any, **kwargs: Any) -> torch.Tensor:
 
 
 def _attention(target: library.Twin | npu.Npu, problem: Problem) -> tuple[torch.Tensor, torch.Tensor]:
+    if value_check.enabled():
+        value_check.check_attention(problem)
     out, lse = _outputs(problem)
     if problem.numbers["tokens"] == 0:
         return out, lse
@@ -53,6 +55,12 @@ def _attention(target: library.Twin | npu.Npu, problem: Problem) -> tuple[torch.
     workspace = torch.empty(target.workspace_bytes(values), dtype=torch.uint8, device=problem.device)
     target.attention(values | {"workspace": workspace})
     return out, lse
+
+
+def _metadata(target: library.Twin | npu.Npu, problem: Problem) -> torch.Tensor:
+    if value_check.enabled():
+        value_check.check_metadata(problem)
+    return _plan(target, problem)
 
 
 def _outputs(problem: Problem) -> tuple[torch.Tensor, torch.Tensor]:

@@ -45,12 +45,14 @@ class Problem:
     tensors: by the name of the pointer field that gets their address; None is address 0.
     numbers: every size, stride and mode by the name of its field, strides in elements.
     plan: the caller's metadata, if any.
+    layout_q: the axes of query and q_descale.
     """
 
     tensors: dict[str, torch.Tensor | None]
     numbers: dict[str, Any]
     plan: torch.Tensor | None = None
     return_lse: bool = False
+    layout_q: str = "TND"
 
     @property
     def device(self) -> torch.device:
@@ -169,7 +171,7 @@ def attention_problem(
         "seqused_kv": seqused_kv,
         "block_table": block_table,
     }
-    return Problem(tensors, values, metadata, return_softmax_lse)
+    return Problem(tensors, values, metadata, return_softmax_lse, layout_q)
 
 
 def metadata_problem(
