@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,8 @@ class Bundle:
 
 
 def save(bundle: Bundle, path: Path) -> None:
-    """Writes a bundle. Tensors are stored as they are, so clone views of larger ones first."""
-    torch.save(asdict(bundle), path)
+    """Writes a bundle. Tensors keep their strides and shared storages, so clone views of larger ones first."""
+    torch.save(dict(vars(bundle)), path)
 
 
 def load(path: Path) -> Bundle:
@@ -104,13 +104,29 @@ def replay(bundle: Bundle, device: str | None = None) -> list[compare.Report]:
     device None is what QBSA_TEST_DEVICE says, else cpu. RuntimeError if exactly one of result and bundle has an LSE.
     """
     device = device or os.environ.get(DEVICE_VARIABLE) or "cpu"
-    on_device = {name: v.to(device) if isinstance(v, torch.Tensor) else v for name, v in bundle.inputs.items()}
-    out, lse = quant_block_sparse_attn(**on_device)
+    out, lse = quant_block_sparse_attn(**to_device(bundle.inputs, device))
     if (lse is None) != (bundle.expected_lse is None):
         has = "none" if bundle.expected_lse is None else "one"
         raise RuntimeError(f"return_softmax_lse is {lse is not None}, but the bundle {bundle.case_id} stores {has}")
     lse = None if lse is None else lse.cpu()
     return compare.against_chain(out.cpu(), lse, _truth(bundle), bundle.inputs)
+
+
+def to_device(inputs: dict[str, Any], device: str | torch.device) -> dict[str, Any]:
+    """Keyword arguments with every tensor on the device: same strides, and views of one storage still share one."""
+    if torch.device(device).type == "cpu":
+        return inputs
+    storages: dict[int, torch.Tensor] = {}  # as bytes, by address
+
+    def move(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        key = storage.data_ptr()
+        if key not in storages:
+            storages[key] = torch.empty(0, dtype=torch.uint8).set_(storage).to(device)
+        moved = storages[key].view(tensor.dtype)
+        return moved.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+    return {name: move(value) if isinstance(value, torch.Tensor) else value for name, value in inputs.items()}
 
 
 def dense(truth: compare.Truth, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:

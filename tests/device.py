@@ -10,20 +10,8 @@ DEVICE = torch.device(os.environ.get(bundle.DEVICE_VARIABLE) or "cpu")
 
 
 def moved(inputs, device=None):
-    """Keyword arguments with every tensor on the device: same strides, and views of one storage still share one."""
-    device = DEVICE if device is None else torch.device(device)
-    if device.type == "cpu":
-        return inputs
-    storages = {}
-
-    def move(x):
-        storage = x.untyped_storage()
-        key = storage.data_ptr()
-        if key not in storages:
-            storages[key] = torch.empty(0, dtype=torch.uint8).set_(storage).to(device)
-        return storages[key].view(x.dtype).as_strided(x.shape, x.stride(), x.storage_offset())
-
-    return {name: move(x) if isinstance(x, torch.Tensor) else x for name, x in inputs.items()}
+    """Keyword arguments with every tensor on the device, DEVICE unless another is given."""
+    return bundle.to_device(inputs, DEVICE if device is None else device)
 
 
 def attend(inputs):

@@ -183,6 +183,33 @@ def test_saved_arguments_become_a_bundle_without_mask_and_plan(tmp_path, capsys,
     assert torch.equal(made.expected, golden.expected) and torch.equal(made.expected_lse, golden.expected_lse)
 
 
+def interleaved_call():
+    """The arguments of the committed bundle, K and V as views of one cache."""
+    inputs = make_bundle.make().inputs
+    cache = torch.stack([inputs[name].view(torch.uint8) for name in ("key", "value")], 1).view(torch.float8_e4m3fn)
+    return inputs | {"key": cache[:, 0], "value": cache[:, 1]}
+
+
+def test_views_of_one_cache_stay_views(tmp_path, capsys):
+    call = interleaved_call()
+    torch.save(call, tmp_path / "call.pt")
+    assert run(capsys, "make", tmp_path / "call.pt", "-o", tmp_path / "made.pt")[0] == 0
+    made = bundle.load(tmp_path / "made.pt").inputs
+    assert made["key"].stride() == made["value"].stride() == call["key"].stride()
+    assert made["key"].untyped_storage().data_ptr() == made["value"].untyped_storage().data_ptr()
+    assert run(capsys, "verify", tmp_path / "made.pt")[0] == 0
+
+
+def test_moved_to_a_device_views_of_one_cache_stay_views():
+    call = interleaved_call()
+    there = bundle.to_device(call, "meta")
+    assert {name: x.stride() for name, x in there.items() if isinstance(x, torch.Tensor)} == {
+        name: x.stride() for name, x in call.items() if isinstance(x, torch.Tensor)
+    }
+    assert there["key"].untyped_storage()._cdata == there["value"].untyped_storage()._cdata
+    assert there["key"].device.type == "meta" and there["mask_mode"] == call["mask_mode"]
+
+
 def test_arguments_that_the_operator_refuses_make_no_bundle(tmp_path, capsys):
     for change, message in (({"mask_mode": 1}, "mask_mode must be one of"), ({"query": None}, "query must be a torch")):
         torch.save(make_bundle.make().inputs | change, tmp_path / "call.pt")
