@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy
 import torch
 
-from . import __version__, bundle, bundle_maker, isa, library, npu
+from . import __version__, bundle, bundle_maker, isa, library, npu, profile_cli
 from .plan import show_plan
 
 
@@ -26,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "file", metavar="FILE.pt", help="a metadata tensor written by torch.save"
     )
     _add_bundle_commands(commands)
+    text = "model where the time of a call goes on a chip"
+    profile_cli.add_arguments(_add(commands, "profile", profile_cli.run, text))
     options = parser.parse_args(arguments)
     try:
         print(options.run(options))

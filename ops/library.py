@@ -27,11 +27,14 @@ MODES = {
     "checked": (True, "fast"),
     "hostile": (True, "hostile"),
     "race": (True, "race"),
+    "timed": (True, "timed"),
 }
 MODE_VARIABLE = "QBSA_TWIN"
+SOC_VARIABLE = "QBSA_SOC"
 
 _C_TYPES = {"u64": ctypes.c_uint64, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "f32": ctypes.c_float}
 _mode: contextvars.ContextVar[str | None] = contextvars.ContextVar("qbsa_twin_mode", default=None)
+_clock: contextvars.ContextVar[Clock | None] = contextvars.ContextVar("qbsa_clock", default=None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +123,67 @@ class Twin:
             raise RuntimeError(self._library.qbsa_last_error().decode() or f"{self.path.name} failed with code {code}")
 
 
+@dataclasses.dataclass(frozen=True)
+class Clock:
+    """What a call in mode "timed" runs on, and where its Chrome trace goes."""
+
+    soc: str
+    trace: Path | None = None
+    traced_groups: int = 1
+
+
+class TimedTwin(Twin):
+    """The checked twin with a clock: same bits; clock_report() says how long a chip would take, as a model."""
+
+    def __init__(self, path: Path):
+        super().__init__(path)
+        attention = ctypes.POINTER(self.contract.records["AttentionArgs"])
+        self._bind("qbsa_twin_chips", ctypes.c_char_p)
+        self._bind("qbsa_twin_clock_report", ctypes.c_char_p)
+        text = ctypes.c_char_p
+        self._bind("qbsa_twin_attention_timed", ctypes.c_int32, attention, text, text, ctypes.c_int32)
+
+    def chips(self) -> dict[str, dict[str, float]]:
+        """Name -> cores and mhz of every chip that the clock knows."""
+        return json.loads(self._library.qbsa_twin_chips())
+
+    def schedule(self, values: dict[str, Any]) -> None:
+        super().schedule({**values, "cores": values["cores"] or self._chip()["cores"]})
+
+    def attention(self, values: dict[str, Any]) -> None:
+        self._chip()
+        clock = current_clock()
+        trace = os.fsencode(clock.trace) if clock.trace else None
+        record = self._record("AttentionArgs", values)
+        self._check(self._library.qbsa_twin_attention_timed(record, clock.soc.encode(), trace, clock.traced_groups))
+
+    def clock_report(self) -> dict[str, Any]:
+        """About the last attention call of this thread; all times are model figures."""
+        return json.loads(self._library.qbsa_twin_clock_report())
+
+    def _chip(self) -> dict[str, float]:
+        chips, soc = self.chips(), current_clock().soc
+        if soc not in chips:
+            raise ValueError(f"soc must be one of {', '.join(chips)}; got {soc!r}")
+        return chips[soc]
+
+
+def current_clock() -> Clock:
+    """What clock() says, else the chip that the environment variable QBSA_SOC names, else 950PR."""
+    return _clock.get() or Clock(os.environ.get(SOC_VARIABLE) or "950PR")
+
+
+@contextlib.contextmanager
+def clock(chosen: Clock) -> Iterator[None]:
+    """`with clock(Clock("950DT")):` calls of this thread run in mode "timed" on that chip."""
+    token = _clock.set(chosen)
+    try:
+        with mode("timed"):
+            yield
+    finally:
+        _clock.reset(token)
+
+
 def contract() -> Contract:
     """The contract of the library in use."""
     return current().contract
@@ -153,6 +217,7 @@ def mode(name: str) -> Iterator[None]:
     checked  every access checked: inside its buffer, of bytes that were written
     hostile  checked, twice, in two adverse orders that obey all flags; RuntimeError where the results differ
     race     checked; RuntimeError where two accesses to the same bytes are ordered by no flag or barrier
+    timed    checked, on the clock of a chip; see profile.py
     """
     if name not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}; got {name!r}")
@@ -174,7 +239,7 @@ def load(mode: str, instruction_set: str | None = None) -> Twin:
         checked, way = MODES[mode]
         path = FOLDER / isa.library_name(name, checked)
         if path.exists():
-            return Twin(path, way)
+            return TimedTwin(path) if way == "timed" else Twin(path, way)
     there = ", ".join(sorted(path.name for path in available())) or "none"
     machine = ", ".join(isa.supported()) or "none"
     raise RuntimeError(

@@ -13,6 +13,7 @@
 #include "../metadata/schedule.h"
 #include "attention_names.h"
 #include "attention_tensors.h"
+#include "clock/clock.h"
 #include "engine/hostile.h"
 #include "launch.h"
 
@@ -25,13 +26,16 @@ enum class Mode { kFast, kHostile, kRace };
 
 thread_local std::string last_error;
 thread_local Mode mode = Mode::kFast;
+thread_local std::string clock_report = "{}";
 std::atomic<int32_t> host_threads{0};
 std::atomic<int64_t> stores{0};
 std::mutex report_mutex;
 std::string report = "{}";
 
-class CountStores final : public twin::Observer {
+class CountStores : public twin::Observer {
 public:
+    virtual void next_launch() {}
+
     void executed(const twin::Core&, const twin::Instruction& instruction) override
     {
         if (instruction.kind != twin::Kind::kRun || instruction.call.pipe != PIPE_MTE3) return;
@@ -42,6 +46,21 @@ public:
             }
         }
     }
+};
+
+class CountAndRecord final : public CountStores {
+public:
+    explicit CountAndRecord(twin::clock::Recorder& recorder) : recorder_(recorder) {}
+    void executed(const twin::Core& core, const twin::Instruction& instruction) override
+    {
+        CountStores::executed(core, instruction);
+        recorder_.executed(core, instruction);
+    }
+    void scalar(const twin::Core& core, const twin::ScalarCall& call) override { recorder_.scalar(core, call); }
+    void next_launch() override { recorder_.next_launch(); }
+
+private:
+    twin::clock::Recorder& recorder_;
 };
 
 int32_t refuse(const std::string& reason)
@@ -163,9 +182,8 @@ twin::Result run_hostile(const qbsa::AttentionArgs& args, twin::LaunchOptions& o
     return result;
 }
 
-int32_t attention(const qbsa::AttentionArgs& args)
+int32_t attention(const qbsa::AttentionArgs& args, CountStores& observer, Mode mode)
 {
-    CountStores observer;
     twin::LaunchOptions options = options_of(args);
     options.observer = &observer;
     options.race = mode == Mode::kRace;
@@ -174,6 +192,7 @@ int32_t attention(const qbsa::AttentionArgs& args)
                                                  : twin::launch(options, [&args] { qbsa::run_attention(args); });
     if (!result.ok()) return refuse(result.error);
     if (args.plan_words == qbsa::kSplitPlanWords) {
+        observer.next_launch();
         const twin::Result merged = twin::launch(options, [&args] { qbsa::run_merge(args); });
         if (!merged.ok()) return refuse(merged.error);
         result.vector_counts.add(merged.vector_counts);
@@ -188,6 +207,16 @@ int32_t attention(const qbsa::AttentionArgs& args)
     std::lock_guard<std::mutex> lock(report_mutex);
     report = report_json(options.groups, result);
     return 0;
+}
+
+int32_t attention_timed(const qbsa::AttentionArgs& args, const twin::clock::Request& request)
+{
+    if (!twin::kChecked) return refuse("mode timed needs the checked variant of the twin");
+    twin::clock::Recorder recorder(groups_of(args), request.costs);
+    CountAndRecord observer(recorder);
+    const int32_t code = attention(args, observer, Mode::kFast);
+    if (code == 0) clock_report = twin::clock::time_and_report(recorder, request);
+    return code;
 }
 
 // No exception leaves the library.
@@ -221,8 +250,27 @@ int32_t qbsa_schedule(const qbsa::ScheduleArgs* args, void*)
 
 int32_t qbsa_attention(const qbsa::AttentionArgs* args, void*)
 {
-    return guarded([args] { return cores_allowed(args->cores) ? attention(*args) : 1; });
+    return guarded([args] {
+        CountStores observer;
+        return cores_allowed(args->cores) ? attention(*args, observer, mode) : 1;
+    });
 }
+
+int32_t qbsa_twin_attention_timed(const qbsa::AttentionArgs* args, const char* chip, const char* trace, int32_t traced)
+{
+    return guarded([=] {
+        const twin::clock::Request request{twin::clock::find_chip(chip), {}, trace ? trace : "", traced};
+        return cores_allowed(args->cores) ? attention_timed(*args, request) : 1;
+    });
+}
+
+const char* qbsa_twin_chips()
+{
+    static const std::string text = twin::clock::chips_json();
+    return text.c_str();
+}
+
+const char* qbsa_twin_clock_report() { return clock_report.c_str(); }
 
 const char* qbsa_last_error() { return last_error.c_str(); }
 

@@ -12,6 +12,18 @@ QBSA_EXPORT int32_t qbsa_twin_set_mode(const char* mode);
 // Copies from UB to GM that the running attention call has executed (after its end: all of them), from any thread.
 QBSA_EXPORT int64_t qbsa_twin_progress();
 
+// JSON about the chips that the clock knows: {name: {"cores": n, "mhz": x}, ..}
+QBSA_EXPORT const char* qbsa_twin_chips();
+
+// qbsa_attention on the clock of twin/clock: chip is a name of twin/clock/chip.h. trace, null or a path, gets a Chrome
+// trace of the traced_groups groups with the longest programs. Only the checked variant can: it counts vector
+// instructions.
+QBSA_EXPORT int32_t qbsa_twin_attention_timed(const qbsa::AttentionArgs* args, const char* chip, const char* trace,
+                                              int32_t traced_groups);
+
+// JSON about the last call of this thread to qbsa_twin_attention_timed that ended without an error, see clock/report.h.
+QBSA_EXPORT const char* qbsa_twin_clock_report();
+
 // JSON about the last attention call that ended without an error:
 //   {"groups": n, "host_threads": n, "vector_functions": {name: {"calls": n, "ops": {instruction: n, ..}}, ..}}
 // ops is empty in the fast variant. Valid until the thread asks again.

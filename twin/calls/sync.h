@@ -19,7 +19,10 @@ inline Core& begin_event(const Call& call, int event, int32_t id)
 inline void set_flag(const Call& call, int event, int32_t id)
 {
     Core& core = begin_event(call, event, id);
-    if (call.pipe == PIPE_S) return core.set_event(PIPE_S, event, id, call.where);
+    if (call.pipe == PIPE_S) {
+        core.set_event(PIPE_S, event, id, call.where);
+        return tell_scalar(core, {call, Kind::kSetFlag, event, id});
+    }
     Instruction& slot = core.reserve(call, Kind::kSetFlag);
     slot.event = uint8_t(event);
     slot.flag = uint8_t(id);
@@ -31,7 +34,8 @@ inline void wait_flag(const Call& call, int event, int32_t id)
     if (call.pipe == PIPE_S) {
         ProgramWait reason{ProgramWait::kFlag, call, event, id};
         if (!core.event_set[event][id]) core.suspend_until(reason);
-        return core.take_event(PIPE_S, event, id);
+        core.take_event(PIPE_S, event, id);
+        return tell_scalar(core, {call, Kind::kWaitFlag, event, id});
     }
     Instruction& slot = core.reserve(call, Kind::kWaitFlag);
     slot.event = uint8_t(event);
@@ -57,7 +61,10 @@ inline void cross_set(const Call& call, uint16_t id)
     int target = !core.is_aic() ? 0 : to_aiv1 ? 2 : 1;
     int at_target = core.is_aic() ? id - (to_aiv1 ? int(qbsa::arch::kCrossFlagAiv1) : 0)
                                   : id + core.aiv() * int(qbsa::arch::kCrossFlagAiv1);
-    if (call.pipe == PIPE_S) return core.send_cross(PIPE_S, target, at_target);
+    if (call.pipe == PIPE_S) {
+        core.send_cross(PIPE_S, target, at_target);
+        return tell_scalar(core, {call, Kind::kCrossSet, 0, at_target, target});
+    }
     Instruction& slot = core.reserve(call, Kind::kCrossSet);
     slot.target_core = uint8_t(target);
     slot.flag = uint8_t(at_target);
@@ -69,7 +76,8 @@ inline void cross_wait(const Call& call, uint16_t id)
     if (call.pipe == PIPE_S) {
         ProgramWait reason{ProgramWait::kCross, call, 0, id};
         if (core.cross_count[id] == 0) core.suspend_until(reason);
-        return core.take_cross(PIPE_S, id);
+        core.take_cross(PIPE_S, id);
+        return tell_scalar(core, {call, Kind::kCrossWait, 0, id});
     }
     core.reserve(call, Kind::kCrossWait).flag = uint8_t(id);
 }
@@ -106,6 +114,7 @@ void PipeBarrier(twin::Where where = twin::Where::here())
     }
     if (!core.drained()) core.suspend_until({twin::ProgramWait::kDrain, call, 0, 0});
     if (core.group->race) core.group->race->drained(core);
+    twin::tell_scalar(core, {call, twin::Kind::kBarrier});
 }
 
 template <uint8_t modeId, pipe_t pipe>

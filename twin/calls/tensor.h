@@ -170,6 +170,7 @@ private:
             twin::fail("address %#llx is not a multiple of %zu", (unsigned long long)at, sizeof(T));
         twin::check_gm(core, "the call", at, at + sizeof(T), write);
         if (core.group->race) core.group->race->scalar_access(core, call, at, at + sizeof(T), write);
+        twin::tell_scalar(core, {call, twin::Kind::kRun});
     }
 
     __gm__ T* address_ = nullptr;

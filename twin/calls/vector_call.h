@@ -43,14 +43,13 @@ struct VectorFunction {
 // The state that vector instructions look at, for the time of one vector function.
 class VectorScope {
 public:
-    VectorScope(int id, uint64_t ctrl)
+    VectorScope(int id, uint64_t ctrl) : count_(running.core->group->vector_counts.of(id))
     {
-        Group& group = *running.core->group;
-        VectorCount& count = group.vector_counts.of(id);
-        ++count.calls;
+        ++count_.calls;
         running_ctrl = ctrl;
 #if QBSA_TWIN_CHECKED
-        vector_run = {group.memory.at(Memory::kUb, running.core->aiv()), count.ops, group.footprint.get()};
+        Group& group = *running.core->group;
+        vector_run = {group.memory.at(Memory::kUb, running.core->aiv()), true, group.footprint.get(), {}};
         if (group.footprint) group.footprint->begin();
 #endif
     }
@@ -58,11 +57,15 @@ public:
     {
         running_ctrl = kCtrlDefault;
 #if QBSA_TWIN_CHECKED
-        vector_run = {};
+        vector_run.active = false;
+        for (int op = 0; op < kVectorOps; ++op) count_.ops[op] += vector_run.ops[op];
 #endif
     }
     VectorScope(const VectorScope&) = delete;
     VectorScope& operator=(const VectorScope&) = delete;
+
+private:
+    VectorCount& count_;
 };
 
 }  // namespace twin

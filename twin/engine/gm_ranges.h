@@ -43,6 +43,19 @@ public:
         return false;
     }
 
+    // An address that does not depend on where the host put the tensors: as if they lay one behind the other, each at a
+    // multiple of kPlacedAlign. Addresses outside of all of them stay.
+    static constexpr uint64_t kPlacedAlign = 4096;
+    uint64_t placed(uint64_t address) const
+    {
+        uint64_t base = kPlacedAlign;
+        for (const GmRange& r : ranges_) {
+            if (address >= r.begin && address < r.begin + r.bytes) return base + (address - r.begin);
+            base += (r.bytes + kPlacedAlign - 1) / kPlacedAlign * kPlacedAlign;
+        }
+        return address;
+    }
+
     // The range that an access which is not allowed probably meant, as text.
     std::string nearest(uint64_t begin, uint64_t end) const
     {

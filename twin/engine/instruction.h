@@ -63,10 +63,19 @@ struct Instruction {
     }
 };
 
+// A call of PIPE_S. kRun: a scalar access to GM; kBarrier: PipeBarrier<PIPE_ALL>.
+struct ScalarCall {
+    Call call;
+    Kind kind;
+    int event = 0;
+    int flag = 0;
+    int target_core = 0;
+};
+
 // First in, first out, of a fixed size: the memory of a program does not grow with its length.
 class Queue {
 public:
-    static constexpr int kDepth = 32;  // the device's depth is not published
+    static constexpr int kDepth = 32;  // of MTE1; other depths are not published
 
     bool empty() const { return size_ == 0; }
     bool full() const { return size_ == kDepth; }

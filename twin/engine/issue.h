@@ -14,6 +14,11 @@ inline Core& caller(const Call& call)
     return *running.core;
 }
 
+inline void tell_scalar(Core& core, const ScalarCall& call)
+{
+    if (Observer* observer = core.group->launch().observer) observer->scalar(core, call);
+}
+
 // First statement of a device call: the core that makes it, which must have the pipe.
 inline Core& begin(const Call& call)
 {

@@ -6,6 +6,7 @@ namespace twin {
 class Core;
 class Group;
 struct Instruction;
+struct ScalarCall;
 
 // The head of one queue.
 struct Head {
@@ -32,6 +33,8 @@ class Observer {
 public:
     virtual ~Observer() = default;
     virtual void executed(const Core& core, const Instruction& instruction) = 0;
+    // A call that the scalar unit executed itself, before instruction number core.issued of its program.
+    virtual void scalar(const Core& /*core*/, const ScalarCall& /*call*/) {}
 };
 
 }  // namespace twin

@@ -73,11 +73,12 @@ private:
 
 #if QBSA_TWIN_CHECKED
 
-// The vector function that runs on this host thread; no counts: none runs.
+// The vector function that runs on this host thread, or the last one that ran.
 struct VectorRun {
     Bytes ub{};
-    int64_t* counts = nullptr;
+    bool active = false;
     Footprint* footprint = nullptr;  // race mode
+    int64_t ops[kVectorOps] = {};
 };
 inline thread_local VectorRun vector_run;
 
@@ -92,7 +93,7 @@ const Names& names_of(const Core& core);
 // Offset in UB of an access that is inside of it and aligned.
 inline uint32_t vector_offset(const void* p, uint32_t bytes, uint32_t align, VectorOp op)
 {
-    if (!vector_run.counts) fail_vector(op, "outside of a vector function");
+    if (!vector_run.active) fail_vector(op, "outside of a vector function");
     int64_t offset = static_cast<const uint8_t*>(p) - vector_run.ub.data;
     if (offset < 0 || offset + bytes > capacity(Memory::kUb)) {
         fail_vector(op, format("[%#llx, %#llx) exceeds UB of %u bytes", static_cast<long long>(offset),
@@ -106,8 +107,8 @@ inline uint32_t vector_offset(const void* p, uint32_t bytes, uint32_t align, Vec
 
 inline void on_vector_op(VectorOp op)
 {
-    if (!vector_run.counts) fail_vector(op, "outside of a vector function");
-    ++vector_run.counts[int(op)];
+    if (!vector_run.active) fail_vector(op, "outside of a vector function");
+    ++vector_run.ops[int(op)];
 }
 
 inline void on_vector_load(const void* from, uint32_t bytes, uint32_t align, VectorOp op)
@@ -152,5 +153,15 @@ inline void on_vector_store_bytes(void* to, const uint8_t* active, uint32_t byte
 }
 
 #endif
+
+// Instructions of the vector function that ended last on this host thread, by VectorOp; null in the fast variant.
+inline const int64_t* ops_of_last_vector_call()
+{
+#if QBSA_TWIN_CHECKED
+    return vector_run.ops;
+#else
+    return nullptr;
+#endif
+}
 
 }  // namespace twin
