@@ -17,9 +17,17 @@ BIN := .venv/bin
 READY := .venv/ready
 LINES := $(wildcard ops kernels_ascendc metadata twin tests tools examples benchmarks)
 CODE = find $(1) -type f \( -name '*.py' -o -name '*.h' -o -name '*.cpp' -o -name '*.asc' -o -name '*.aicpu' \)
-CXX_FILES = $(shell $(call CODE,kernels_ascendc metadata twin tests tools) | grep -v '\.py$$')
+CXX_FILES = $(shell $(call CODE,ops kernels_ascendc metadata twin tests tools) | grep -v '\.py$$')
 
-.PHONY: demo test test-all build lint format typecheck size clean
+# The NPU path without an NPU: the real torch_npu on the virtual device of twin/device.
+NPU_BIN := .venv-npu/bin
+NPU_READY := .venv-npu/ready
+NPU_TORCH ?= torch==2.13.0 torch_npu==2.13.0
+NEXT_TORCH_NPU ?= torch_npu==2.14.0
+CANN := $(CURDIR)/build/virtual_cann
+ON_NPU = env LD_LIBRARY_PATH=$(CANN)/lib64 TORCH_DEVICE_BACKEND_AUTOLOAD=0 QBSA_TEST_DEVICE=npu:0
+
+.PHONY: demo test test-all test-npu build lint format typecheck size clean
 
 demo: build
 	$(BIN)/python examples/demo.py
@@ -30,6 +38,29 @@ test: build lint
 # Also what takes many minutes: all public cases.
 test-all: build lint
 	$(BIN)/python -m pytest -q -m 'full or not full'
+
+# In .venv-npu: build and install the package as on a machine with CANN, its compiler replaced by twin/device/bisheng.py;
+# then the operator tests on npu:0, and order and failures with each setting of torch_npu's task queue.
+test-npu: $(NPU_READY)
+	rm -rf build/npu
+	$(NPU_BIN)/python twin/device/build.py $(CANN)
+	env ASCEND_HOME_PATH=$(CANN) QBSA_BUILD=npu QBSA_ISA=$$($(PYTHON) ops/isa.py) \
+		$(NPU_BIN)/pip install -q --no-build-isolation --no-deps --force-reinstall .
+	$(ON_NPU) $(NPU_BIN)/python -m qbsa env
+	$(ON_NPU) QBSA_TORCH_NPU_WHEELS=build/wheels $(NPU_BIN)/python -m pytest -q tests/npu tests/test_attention.py \
+		-k 'not hostile and not race and not twin_agree and not host_threads'
+	$(ON_NPU) $(NPU_BIN)/python examples/decoder_layer.py --attention-device npu:0 --tokens 1024 --chunk 512
+	$(ON_NPU) $(NPU_BIN)/python -m qbsa bundle verify
+	for queue in 0 2; do \
+		$(ON_NPU) TASK_QUEUE_ENABLE=$$queue $(NPU_BIN)/python -m pytest -q tests/npu/test_order.py || exit 1; \
+	done
+
+# Without the next torch_npu, whose symbols alone are looked at, one test less is run.
+$(NPU_READY): Makefile
+	$(PYTHON) -m venv .venv-npu
+	$(NPU_BIN)/pip install $(PIP_FLAGS) $(NPU_TORCH) numpy 'setuptools>=77' 'pytest>=8' hypothesis
+	-$(NPU_BIN)/pip download -q $(PIP_FLAGS) --no-deps -d build/wheels $(NEXT_TORCH_NPU)
+	touch $@
 
 # The package, editable, and its libraries where a source is newer than they are.
 build: $(READY)
@@ -63,5 +94,5 @@ size:
 	@for folder in $(LINES); do printf '%-16s %6d\n' $$folder $$($(call CODE,$$folder) -exec cat {} + | wc -l); done
 
 clean:
-	rm -rf .venv build dist *.egg-info ops/libqbsa_twin_*.so .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-npu build dist *.egg-info ops/*.so ops/_build.json .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

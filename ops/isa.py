@@ -1,4 +1,7 @@
-"""Instruction sets the twin is compiled for, and its file names. Standard library only: setup.py reads this file."""
+"""Instruction sets the twin is compiled for, and its file names. Standard library only: setup.py reads this file.
+
+Run as a script it prints the newest instruction set of this machine.
+"""
 
 import functools
 import platform
@@ -53,3 +56,7 @@ def _cpu_flags() -> set[str]:
         if key.strip() == "flags":
             return set(value.split())
     return set()
+
+
+if __name__ == "__main__":
+    print(supported()[-1])

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <set>
 #include <string>
 
@@ -34,8 +35,9 @@ constexpr aclError kRealDevice = 507899;  // ACL_ERROR_RT_DRV_INTERNAL_ERROR
 thread_local int current_device = 0;
 thread_local aclError launch_error = ACL_SUCCESS;
 int contexts[kDevices];
-std::mutex mutex;  // of streams and last_message
+std::mutex mutex;  // of streams, graphs and last_message
 std::set<Stream*> streams;
+std::map<aclmdlRI, std::shared_ptr<Graph>> graphs;  // captured and not destroyed
 std::string last_message;
 std::atomic<int> captures{0};
 std::atomic<int32_t> slow_host_ms{0};
@@ -396,7 +398,9 @@ aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* graph)
     if (!of(stream)->is_captured()) return fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "the stream is not captured");
     of(stream)->graph->open = false;
     --captures;
-    *graph = new std::shared_ptr<Graph>(of(stream)->graph);
+    *graph = of(stream)->graph.get();  // as aclmdlRICaptureGetInfo named it
+    std::lock_guard<std::mutex> lock(mutex);
+    graphs[*graph] = of(stream)->graph;
     return ACL_SUCCESS;
 }
 
@@ -404,9 +408,14 @@ aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode*) { return ACL_SU
 
 aclError aclmdlRIExecuteAsync(aclmdlRI graph, aclrtStream stream)
 {
-    return add(stream, [graph = *static_cast<std::shared_ptr<Graph>*>(graph)] {
+    std::shared_ptr<Graph> replayed;
+    {
+        std::lock_guard<std::mutex> lock(mutex);
+        replayed = graphs.at(graph);
+    }
+    return add(stream, [replayed] {
         int32_t result = 0;
-        for (const virtual_device::Work& work : graph->works) {
+        for (const virtual_device::Work& work : replayed->works) {
             const int32_t code = work();
             if (result == 0) result = code;
         }
@@ -416,7 +425,8 @@ aclError aclmdlRIExecuteAsync(aclmdlRI graph, aclrtStream stream)
 
 aclError aclmdlRIDestroy(aclmdlRI graph)
 {
-    delete static_cast<std::shared_ptr<Graph>*>(graph);
+    std::lock_guard<std::mutex> lock(mutex);
+    graphs.erase(graph);
     return ACL_SUCCESS;
 }
 
