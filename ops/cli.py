@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy
 import torch
 
-from . import __version__, bundle, bundle_maker, isa, library, npu, profile_cli
+from . import __version__, bundle, bundle_maker, isa, library, npu, profile_cli, selfcheck
 from .plan import show_plan
 
 
@@ -26,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "file", metavar="FILE.pt", help="a metadata tensor written by torch.save"
     )
     _add_bundle_commands(commands)
+    _add_selfcheck_command(commands)
     text = "model where the time of a call goes on a chip"
     profile_cli.add_arguments(_add(commands, "profile", profile_cli.run, text))
     options = parser.parse_args(arguments)
@@ -58,6 +59,13 @@ def _add_bundle_commands(commands) -> None:
     verify.add_argument("--device", help=f"default: {bundle.DEVICE_VARIABLE}, else cpu")
     for command in (verify, _add(actions, "list", _list_bundles, "show ids, shapes and sizes of bundles")):
         command.add_argument("paths", nargs="*", type=Path, metavar="PATH", help=f"bundles or folders; {named}")
+
+
+def _add_selfcheck_command(commands) -> None:
+    text = "check an installation on its device, from bundles to the profiler, and write a report"
+    check = _add(commands, "selfcheck", _selfcheck, text)
+    check.add_argument("--device", help=f"default: {bundle.DEVICE_VARIABLE}, else npu:0 if there is one, else cpu")
+    check.add_argument("-o", "--output", type=Path, metavar="FILE", default=Path("qbsa_selfcheck.txt"))
 
 
 def _make_bundle(options: argparse.Namespace) -> str:
@@ -130,6 +138,18 @@ def _env(_: argparse.Namespace) -> str:
     if record["npu"]:
         rows["npu build"] = ", ".join(f"{name} {version}" for name, version in record["npu"].items())
     return "\n".join(f"{name:<10} {text}" for name, text in rows.items())
+
+
+def _selfcheck(options: argparse.Namespace) -> str:
+    environment = _env(options)
+    npu_there = hasattr(torch, "npu") and torch.npu.is_available()
+    device = options.device or os.environ.get(bundle.DEVICE_VARIABLE) or ("npu:0" if npu_there else "cpu")
+    print(environment, flush=True)
+    passed, report = selfcheck.run(device, options.output.parent, environment)
+    options.output.write_text(report + "\n")
+    if not passed:
+        raise RuntimeError(f"a check failed; attach {options.output} to an issue")
+    return f"all checks passed; report in {options.output}"
 
 
 def _plan(options: argparse.Namespace) -> str:
