@@ -38,8 +38,13 @@ class Bundle:
 
 
 def save(bundle: Bundle, path: Path) -> None:
-    """Writes a bundle. Tensors keep their strides and shared storages, so clone views of larger ones first."""
-    torch.save(dict(vars(bundle)), path)
+    """Writes a bundle. Tensors keep their strides and shared storages, so clone views of larger ones first.
+
+    A storage that tensors of several dtypes share is stored once for each, since torch.save takes one dtype only.
+    """
+    unfinished = path.with_suffix(".tmp")
+    torch.save(dict(vars(bundle)) | {"inputs": _one_dtype_per_storage(bundle.inputs)}, unfinished)
+    unfinished.replace(path)
 
 
 def load(path: Path) -> Bundle:
@@ -123,8 +128,7 @@ def to_device(inputs: dict[str, Any], device: str | torch.device) -> dict[str, A
         key = storage.data_ptr()
         if key not in storages:
             storages[key] = torch.empty(0, dtype=torch.uint8).set_(storage).to(device)
-        moved = storages[key].view(tensor.dtype)
-        return moved.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+        return _view_as(tensor, storages[key])
 
     return {name: move(value) if isinstance(value, torch.Tensor) else value for name, value in inputs.items()}
 
@@ -138,6 +142,29 @@ def dense(truth: compare.Truth, inputs: dict[str, Any]) -> tuple[torch.Tensor, t
     out[truth.token, truth.head] = truth.out.bfloat16()
     lse[truth.head, truth.token] = truth.lse.float()
     return out, lse
+
+
+def _view_as(tensor: torch.Tensor, storage: torch.Tensor) -> torch.Tensor:
+    """The view that tensor is of its own storage, of another one, which is given as bytes."""
+    whole = storage[: len(storage) // tensor.element_size() * tensor.element_size()].view(tensor.dtype)
+    return whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+
+def _one_dtype_per_storage(inputs: dict[str, Any]) -> dict[str, Any]:
+    owners: dict[int, torch.dtype] = {}  # by address of the storage
+    copies: dict[tuple[int, torch.dtype], torch.Tensor] = {}
+    result = dict(inputs)
+    for name, tensor in inputs.items():
+        if not isinstance(tensor, torch.Tensor):
+            continue
+        address = tensor.untyped_storage().data_ptr()
+        if owners.setdefault(address, tensor.dtype) == tensor.dtype:
+            continue
+        key = (address, tensor.dtype)
+        if key not in copies:
+            copies[key] = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()).clone()
+        result[name] = _view_as(tensor, copies[key])
+    return result
 
 
 def _truth(golden: Bundle) -> compare.Truth:
