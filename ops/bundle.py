@@ -43,8 +43,11 @@ def save(bundle: Bundle, path: Path) -> None:
     A storage that tensors of several dtypes share is stored once for each, since torch.save takes one dtype only.
     """
     unfinished = path.with_suffix(".tmp")
-    torch.save(dict(vars(bundle)) | {"inputs": _one_dtype_per_storage(bundle.inputs)}, unfinished)
-    unfinished.replace(path)
+    try:
+        torch.save(dict(vars(bundle)) | {"inputs": _one_dtype_per_storage(bundle.inputs)}, unfinished)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def load(path: Path) -> Bundle:

@@ -204,6 +204,16 @@ def test_views_of_one_cache_stay_views(tmp_path, capsys):
     assert run(capsys, "verify", tmp_path / "made.pt")[0] == 0
 
 
+def test_a_save_that_fails_leaves_what_was_there(tmp_path):
+    golden = make_bundle.make()
+    bundle.save(golden, tmp_path / "x.pt")
+    before = (tmp_path / "x.pt").read_bytes()
+    golden.inputs["query"] = lambda: None  # nothing that can be stored
+    with pytest.raises(Exception, match="lambda"):
+        bundle.save(golden, tmp_path / "x.pt")
+    assert (tmp_path / "x.pt").read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["x.pt"]
+
+
 def test_moved_to_a_device_views_of_one_cache_stay_views():
     call = interleaved_call()
     there = bundle.to_device(call, "meta")
