@@ -17,7 +17,7 @@ BIN := .venv/bin
 READY := .venv/ready
 LINES := $(wildcard ops kernels_ascendc metadata twin tests tools examples benchmarks)
 CODE = find $(1) -type f \( -name '*.py' -o -name '*.h' -o -name '*.cpp' -o -name '*.asc' -o -name '*.aicpu' \)
-CXX_FILES = $(shell $(call CODE,ops kernels_ascendc metadata twin tests tools) | grep -v '\.py$$')
+CXX_FILES = $(shell $(call CODE,ops kernels_ascendc metadata twin tests tools benchmarks) | grep -v '\.py$$')
 
 # The NPU path without an NPU: the real torch_npu on the virtual device of twin/device.
 NPU_BIN := .venv-npu/bin

@@ -39,6 +39,7 @@ constexpr bool is_between(int op, VectorOp first, VectorOp last) { return op >= 
 // UB or a read and a write.
 struct VectorWork {
     int64_t slots = 0;
+    int64_t fences = 0;     // LocalMemBar
     int64_t single = 0;     // cycles of single-issue instructions
     int64_t slow = 0;       // cycles of 16-lane functions, of which two units exist
     int64_t registers = 0;  // written
@@ -48,6 +49,7 @@ struct VectorWork {
     {
         for (int op = 0; op < kVectorOps; ++op) {
             const VectorProperty& p = kVectorProperty[op];
+            if (op == int(VectorOp::kMemBar)) fences += ops[op];
             if (p.cycles == 0) continue;
             slots += ops[op];
             registers += ops[op] * p.registers;
@@ -64,7 +66,7 @@ inline int64_t vector_cycles(const Costs& costs, const int64_t* ops)
     const VectorWork work(ops);
     double cycles = std::max({work.slots / 2.0, double(work.single), work.slow / 2.0, work.ub / 2.0});
     if (costs.register_writes) cycles = std::max(cycles, work.registers / 2.0);
-    return costs.vector_call + whole_cycles(costs.vector_stretch * cycles);
+    return costs.vector_call + costs.vector_fence * work.fences + whole_cycles(costs.vector_stretch * cycles);
 }
 
 inline const Access* operand(const Instruction& instruction, const char* name)
@@ -101,8 +103,9 @@ inline void cost_of_copy(const Costs& costs, const Instruction& instruction, Ste
     for (int i = 0; i < instruction.accesses; ++i) {
         const Access& a = instruction.access[i];
         if (a.region.memory != Memory::kGm) continue;
-        Transfer transfer{a.begin, a.run_bytes, a.write, {a.loop[0], a.loop[1], a.loop[2]}, 0};
+        Transfer transfer{a.begin, a.run_bytes, a.write, {a.loop[0], a.loop[1], a.loop[2]}, 0, 0};
         transfer.rate = a.write ? costs.ub_to_gm_rate : costs.l2_rate;
+        if (std::strstr(instruction.call.name, "Nd2Nz")) transfer.run_cycles = costs.nd2nz_row;
         step.transfer = int32_t(program.transfers.size());
         program.transfers.push_back(transfer);
         return;

@@ -27,16 +27,18 @@ struct Costs {
     double l1_fill_rate = 128;  // Fill
     double ub_to_l1_rate = 128;
     double ub_to_gm_rate = 42;
-    double l2_rate = 100;  // GM -> L1 or UB, per core
+    double l2_rate = 100;    // GM -> L1 or UB, per core
+    double nd2nz_row = 0.6;  // added per row of a copy that makes NZ
     int64_t copy_call = 40;
     int64_t l2_latency = 200;
     int64_t hbm_latency = 500;
     int64_t gm_burst_bytes = 32;  // a shorter run costs as much
 
     // A vector function: call + stretch * max(instructions / 2, single-issue cycles, cycles of 16-lane functions / 2,
-    // registers to and from UB / 2).
-    int64_t vector_call = 25;
-    double vector_stretch = 1.06;
+    // registers to and from UB / 2), and a fence for each LocalMemBar.
+    int64_t vector_call = 45;
+    int64_t vector_fence = 31;
+    double vector_stretch = 1.03;
     bool register_writes = false;  // as one more term: at most two a cycle
 };
 

@@ -30,7 +30,8 @@ struct Transfer {
     uint32_t run_bytes;
     bool write;
     Loop loop[3];
-    double rate;  // limit of the path inside the core
+    double rate;        // limit of the path inside the core
+    double run_cycles;  // added for each run
 };
 
 struct Step {

@@ -204,7 +204,7 @@ private:
         const int64_t missed = l2_.touch(transfer);
         timeline_.l2_bytes += runs * transfer.run_bytes;
         timeline_.hbm_bytes += missed;
-        const double path = bytes / transfer.rate;
+        const double path = bytes / transfer.rate + runs * transfer.run_cycles;
         hbm_free_ = std::max(hbm_free_, double(now)) + missed / (chip_.ddr_rate * chip_.cores);
         const bool waits = missed > 0 && !transfer.write;  // a store ends in L2
         latency += transfer.write ? 0 : waits ? costs_.hbm_latency : costs_.l2_latency;
