@@ -47,7 +47,7 @@ test-npu: $(NPU_READY)
 	env ASCEND_HOME_PATH=$(CANN) QBSA_BUILD=npu QBSA_ISA=$$($(PYTHON) ops/isa.py) \
 		$(NPU_BIN)/pip install -q --no-build-isolation --no-deps --force-reinstall .
 	$(ON_NPU) $(NPU_BIN)/python -m qbsa env
-	$(ON_NPU) QBSA_TORCH_NPU_WHEELS=build/wheels $(NPU_BIN)/python -m pytest -q tests/npu tests/test_attention.py \
+	$(ON_NPU) QBSA_TORCH_NPU_WHEELS=build/wheels $(NPU_BIN)/python -m pytest -q tests/npu tests/test_attention.py tests/test_selfcheck.py \
 		-k 'not hostile and not race and not twin_agree and not host_threads'
 	$(ON_NPU) $(NPU_BIN)/python examples/decoder_layer.py --attention-device npu:0 --tokens 1024 --chunk 512
 	$(ON_NPU) $(NPU_BIN)/python -m qbsa bundle verify

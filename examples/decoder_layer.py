@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import qbsa
 import torch
-from qbsa import bundle, quantize, sparsity
+from qbsa import bundle, npu, quantize, sparsity
 from torch.nn.functional import rms_norm, scaled_dot_product_attention
 
 HEADS_Q, HEADS_KV, HEAD_DIM, HIDDEN, BLOCK = 8, 2, 128, 1024, 128
@@ -32,16 +32,15 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=4096)
     parser.add_argument("--chunk", type=int, default=1024, help="tokens of one forward call, a multiple of 128")
     options = parser.parse_args()
-    if "npu" in f"{options.device} {options.attention_device}":
-        import torch_npu  # noqa: F401  npu devices exist from here on
+    device, attention_device = map(npu.device, (options.device, options.attention_device or options.device))
 
-    prompt = topical_prompt(options.tokens).to(options.device)
-    layer = DecoderLayer(options.device, options.attention_device or options.device)
+    prompt = topical_prompt(options.tokens).to(device)
+    layer = DecoderLayer(device, attention_device)
     expected = layer.dense(prompt)
     size = (expected - prompt).norm()  # of what attention adds to the residual
     errors = {}
     for name, topk in (("all blocks, FP8", options.tokens), (f"{SINKS} + {WINDOW} + {TOPK} blocks, FP8", TOPK)):
-        cache = PagedCache.empty(options.tokens, options.device)
+        cache = PagedCache.empty(options.tokens, device)
         selected = visible = 0
         started = time.monotonic()
         chunks = []
@@ -73,7 +72,7 @@ class PagedCache:
     HEADROOM = 1.5
 
     @classmethod
-    def empty(cls, tokens: int, device: str) -> "PagedCache":
+    def empty(cls, tokens: int, device: torch.device) -> "PagedCache":
         pages = math.ceil(tokens / BLOCK)
         shape = (pages, HEADS_KV, BLOCK, HEAD_DIM)
         order = torch.randperm(pages, generator=torch.Generator().manual_seed(2), dtype=torch.int32)
@@ -103,7 +102,7 @@ class PagedCache:
 class DecoderLayer:
     """The attention half of a decoder layer, with weights under which tokens attend to tokens of their topic."""
 
-    def __init__(self, device: str, attention_device: str):
+    def __init__(self, device: torch.device, attention_device: torch.device):
         generator = torch.Generator().manual_seed(1)
         self.attention_device = attention_device
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from . import compare, schema
+from . import compare, npu, schema
 from .attention import quant_block_sparse_attn
 
 FOLDER_VARIABLE = "QBSA_GENERALIZED_BUNDLE_DIR"
@@ -122,7 +122,7 @@ def replay(bundle: Bundle, device: str | None = None) -> list[compare.Report]:
 
 def to_device(inputs: dict[str, Any], device: str | torch.device) -> dict[str, Any]:
     """Keyword arguments with every tensor on the device: same strides, and views of one storage still share one."""
-    if torch.device(device).type == "cpu":
+    if npu.device(device).type == "cpu":
         return inputs
     storages: dict[int, torch.Tensor] = {}  # as bytes, by address
 

@@ -80,6 +80,13 @@ def state() -> str:
     return f"{KERNELS} and {BINDING} loaded" if npu else f"NPU tensors are refused: {reason}"
 
 
+def device(name: str | torch.device) -> torch.device:
+    """torch.device(name); for an NPU torch_npu is imported, because torch does not know the name before."""
+    if str(name).startswith("npu"):
+        _import_torch_npu()
+    return torch.device(name)
+
+
 def build_record() -> dict[str, Any]:
     """What setup.py noted: git, compiler, and npu (arch, cann, torch, torch_npu) or None."""
     path = library.FOLDER / BUILD_RECORD
@@ -114,15 +121,7 @@ def _load() -> Npu:
         raise UnavailableError(
             f"its NPU part was built for torch {built}, and this is torch {torch.__version__}; {_BUILD_AGAIN}"
         )
-    # torch_npu raises errors of many types, and its second import fails with another error than the first.
-    try:
-        importlib.import_module("torch_npu")
-    except Exception as error:
-        raise UnavailableError(
-            f"import torch_npu failed ({type(error).__name__}: {error}). Install the torch_npu made for torch "
-            f"{torch.__version__} and source CANN's set_env.sh. Where import torch itself fails because of torch_npu, "
-            "set TORCH_DEVICE_BACKEND_AUTOLOAD=0"
-        ) from error
+    _import_torch_npu()
     try:
         kernels = ctypes.CDLL(str(library.FOLDER / KERNELS))
         _define_launches()
@@ -137,6 +136,19 @@ def _load() -> Npu:
     if kernels.qbsa_contract() != twin.contract_text:
         raise UnavailableError(f"{KERNELS} and {twin.path.name} are of different versions; {_BUILD_AGAIN}")
     return Npu(twin)
+
+
+@functools.cache
+def _import_torch_npu() -> None:
+    # torch_npu raises errors of many types, and its second import fails with another error than the first.
+    try:
+        importlib.import_module("torch_npu")
+    except Exception as error:
+        raise UnavailableError(
+            f"import torch_npu failed ({type(error).__name__}: {error}). Install the torch_npu made for torch "
+            f"{torch.__version__} and source CANN's set_env.sh. Where import torch itself fails because of torch_npu, "
+            "set TORCH_DEVICE_BACKEND_AUTOLOAD=0"
+        ) from error
 
 
 _owner: list[torch.library.Library] = []  # the operators below go with it

@@ -44,9 +44,8 @@ def run(device: str, folder: Path, environment: str) -> tuple[bool, str]:
 def _device(device: str, _: Path) -> str:
     if device == "cpu":
         return library.current().path.name
-    state = npu.state()  # imports torch_npu, without which there is no torch.device("npu:0")
-    npu.load(torch.device(device))
-    return f"{torch.npu.get_device_name(device)}, {state}"
+    npu.load(npu.device(device))
+    return f"{torch.npu.get_device_name(device)}, {npu.state()}"
 
 
 def _bundles(device: str, _: Path) -> str:

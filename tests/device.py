@@ -3,10 +3,9 @@
 import os
 
 import qbsa
-import torch
-from qbsa import bundle
+from qbsa import bundle, npu
 
-DEVICE = torch.device(os.environ.get(bundle.DEVICE_VARIABLE) or "cpu")
+DEVICE = npu.device(os.environ.get(bundle.DEVICE_VARIABLE) or "cpu")
 
 
 def moved(inputs, device=None):
