@@ -27,7 +27,7 @@ NEXT_TORCH_NPU ?= torch_npu==2.14.0
 CANN := $(CURDIR)/build/virtual_cann
 ON_NPU = env LD_LIBRARY_PATH=$(CANN)/lib64 TORCH_DEVICE_BACKEND_AUTOLOAD=0 QBSA_TEST_DEVICE=npu:0
 
-.PHONY: demo test test-all test-npu build lint format typecheck size clean
+.PHONY: demo test test-all test-npu sanitize build lint format typecheck size clean
 
 demo: build
 	$(BIN)/python examples/demo.py
@@ -38,6 +38,25 @@ test: build lint
 # Also what takes many minutes: all public cases.
 test-all: build lint
 	$(BIN)/python -m pytest -q -m 'full or not full'
+
+# Twin, kernel and scheduler under AddressSanitizer and UndefinedBehaviorSanitizer (of g++): the tests of the operators
+# and FUZZ_CALLS random calls; then calls from several threads under ThreadSanitizer. Half an hour on two cores.
+FUZZ_CALLS ?= 10000
+SANITIZED := build/sanitized
+SANITIZED_TESTS := $(addprefix tests/test_,layouts.py ops.py splits.py torch.py value_check.py values.py)
+SANITIZED_PYTHON = LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libubsan.so) \
+    ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1 \
+    PYTHONPATH=$(SANITIZED) $(BIN)/python
+TSAN_FLAGS := -std=c++17 -O1 -g1 -Wall -Wextra -ffp-contract=off -pthread -fsanitize=thread -DQBSA_TWIN_CHECKED=0
+
+sanitize: build
+	QBSA_SANITIZE=1 QBSA_BUILD=cpu QBSA_ISA=$$($(BIN)/python -c 'from qbsa import isa; print(isa.checked())') \
+	    $(BIN)/python setup.py -q build_py --build-lib $(SANITIZED) build_twin --build-lib $(SANITIZED)
+	$(SANITIZED_PYTHON) -m pytest -q -m 'not slow and not full' $(SANITIZED_TESTS) \
+	    --deselect tests/test_ops.py::test_every_instruction_set_gives_the_same_bits
+	$(SANITIZED_PYTHON) tests/fuzz.py $(FUZZ_CALLS)
+	$(CXX) $(TSAN_FLAGS) -Itwin -Ikernels_ascendc tests/threads.cpp twin/twin.cpp -o $(SANITIZED)/threads
+	$(SANITIZED)/threads
 
 # In .venv-npu: build and install the package as on a machine with CANN, its compiler replaced by twin/device/bisheng.py;
 # then the operator tests on npu:0, and order and failures with each setting of torch_npu's task queue.

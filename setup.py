@@ -2,7 +2,8 @@
 Everything else is in pyproject.toml.
 
 Environment: CXX, the compiler (default g++); QBSA_ISA, instruction sets to build for (default: all of ops/isa.py);
-QBSA_BUILD, auto, npu or cpu: whether to build the NPU part (tools/build_npu.py), which needs torch and torch_npu.
+QBSA_BUILD, auto, npu or cpu: whether to build the NPU part (tools/build_npu.py), which needs torch and torch_npu;
+QBSA_SANITIZE, 1: with AddressSanitizer and UndefinedBehaviorSanitizer (make sanitize).
 """
 
 import json
@@ -29,6 +30,8 @@ FLAGS = (
     *("-std=c++17", "-O3", "-fPIC", "-shared", "-pthread"),
     *("-ffp-contract=off", "-fvisibility=hidden", "-Wl,-Bsymbolic", "-Wall", "-Wextra"),
 )
+SANITIZED = ("-O1", "-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all", "-fsanitize=address,undefined")
+SANITIZE = os.environ.get("QBSA_SANITIZE") == "1"
 ISA = runpy.run_path(str(ROOT / "ops" / "isa.py"))
 NPU = runpy.run_path(str(ROOT / "tools" / "build_npu.py"))
 BUILD_RECORD = "_build.json"
@@ -50,7 +53,7 @@ class BuildTwin(Command):
         self.set_undefined_options("build_py", ("build_lib", "build_lib"))
 
     def run(self):
-        folder = ROOT / "build" / "twin"
+        folder = ROOT / "build" / ("twin_sanitized" if SANITIZE else "twin")
         folder.mkdir(parents=True, exist_ok=True)
         package = ROOT / "ops" if self.editable_mode or self.inplace else Path(self.build_lib, "qbsa")
         package.mkdir(parents=True, exist_ok=True)
@@ -141,7 +144,12 @@ def compile_variant(folder, isa, checked):
             "found. Install it (Debian, Ubuntu: apt-get install g++) or name another in the environment variable CXX."
         )
     unfinished = target.with_suffix(f".{os.getpid()}.tmp")
-    variant = [f"-march={isa}", f"-DQBSA_TWIN_CHECKED={int(checked)}", *(f"-I{folder}" for folder in INCLUDES)]
+    variant = [
+        *(SANITIZED if SANITIZE else ()),
+        f"-march={isa}",
+        f"-DQBSA_TWIN_CHECKED={int(checked)}",
+        *(f"-I{folder}" for folder in INCLUDES),
+    ]
     command = [*compiler, *FLAGS, *variant, SOURCE, "-o", str(unfinished.relative_to(ROOT))]
     sys.stdout.write(f"{shlex.join(command)}\n")  # one write: compiles run side by side
     started = time.time()

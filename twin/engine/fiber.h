@@ -8,6 +8,8 @@
 #include <new>
 #include <utility>
 
+#include "stack_switch.h"
+
 namespace twin {
 
 class Fiber {
@@ -35,8 +37,18 @@ public:
                     static_cast<unsigned>(self));
     }
 
-    void resume() { swapcontext(&outside_, &inside_); }
-    void suspend() { swapcontext(&inside_, &outside_); }
+    void resume()
+    {
+        switch_.before_resume(stack_, kStackBytes);
+        swapcontext(&outside_, &inside_);
+        switch_.after_resume();
+    }
+    void suspend()
+    {
+        switch_.before_suspend();
+        swapcontext(&inside_, &outside_);
+        switch_.after_suspend();
+    }
     bool finished() const { return finished_; }
 
 private:
@@ -53,14 +65,17 @@ private:
         mprotect(stack_, kGuardBytes, PROT_NONE);
     }
 
-    static void enter(unsigned high, unsigned low)
+    QBSA_NO_SANITIZE_THREAD static void enter(unsigned high, unsigned low)
     {
         Fiber* self = reinterpret_cast<Fiber*>(uint64_t(high) << 32 | low);
+        self->switch_.entered();
         self->body_();
         self->finished_ = true;
+        self->switch_.before_end();
     }
 
     ucontext_t inside_, outside_;
+    StackSwitch switch_;
     void* stack_ = nullptr;
     std::function<void()> body_;
     bool finished_ = true;
