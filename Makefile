@@ -40,7 +40,7 @@ test-all: build lint
 	$(BIN)/python -m pytest -q -m 'full or not full'
 
 # Twin, kernel and scheduler under AddressSanitizer and UndefinedBehaviorSanitizer (of g++): the tests of the operators
-# and FUZZ_CALLS random calls; then calls from several threads under ThreadSanitizer. Half an hour on two cores.
+# and FUZZ_CALLS random calls; then calls from several threads under ThreadSanitizer.
 FUZZ_CALLS ?= 10000
 SANITIZED := build/sanitized
 SANITIZED_TESTS := $(addprefix tests/test_,layouts.py ops.py splits.py torch.py value_check.py values.py)
