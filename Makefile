@@ -102,6 +102,11 @@ format: $(READY)
 	$(BIN)/ruff format -q
 	$(BIN)/clang-format -i $(CXX_FILES)
 
+# Mutation proof: every flag, barrier, credit, buffer distance and stride of the kernel dropped or changed.
+.PHONY: flags
+flags: build
+	$(BIN)/python tests/flags.py
+
 # The kernel against the real Ascend C headers, with clang 19: make typecheck ASC_DEVKIT=PATH, an asc-devkit checkout or
 # a CANN installation.
 typecheck:

@@ -4,8 +4,7 @@
 // when the query block has at most 64 (a band is 32 rows, the unit in which vector work is cut).
 //
 //   memory    buffers and slots                    why
-//   L1        query 2 | key 2 | value 2 | probs 3  what comes next is loaded while one is computed; a third P slot, so
-//                                                  that the AIVs never wait for the cube to take P
+//   L1        query 2 | key 2 | value 2 | probs 2  what comes next is loaded while one is computed
 //   L0A, L0B  2 slots of 32 KiB                    Mmad on one, LoadData into the other
 //   L0C       scores 1 | pv 2                      QK and PV alternate: each drains behind the other
 //   UB        scores 2 | pv | acc | probs | out    scores come one macro-block ahead; acc is the pv of the first
@@ -33,12 +32,11 @@ static constexpr uint32_t kPvTile = kAivRows * kHeadDim;
 
 namespace l1 {
 static constexpr uint32_t kSlots = 2;
-static constexpr uint32_t kProbsSlots = 3;
 static constexpr uint32_t kQuery = 0;
 static constexpr uint32_t kKey = kQuery + kSlots * kQueryTile;
 static constexpr uint32_t kValue = kKey + kSlots * kKeyTile;
 static constexpr uint32_t kProbs = kValue + kSlots * kKeyTile;
-static constexpr uint32_t kEnd = kProbs + kProbsSlots * kProbsTile;
+static constexpr uint32_t kEnd = kProbs + kSlots * kProbsTile;
 static_assert(kEnd <= arch::kL1Bytes, "L1 is full");
 }  // namespace l1
 
@@ -139,9 +137,7 @@ inline i64 bytes(const AttentionArgs& args) { return args.plan_words == kSplitPl
 // AIV. "Free" credits are given by the consumer at the start, one per slot, and taken back by the producer at the end.
 enum CrossFlag : uint16_t {
     kScoresReady,  // AIC FIX -> AIV V
-    kScoresFree,   // AIV V -> AIC FIX
     kProbsReady,   // AIV MTE3 -> AIC MTE1
-    kProbsFree,    // AIC MTE1 -> AIV MTE3
     kPvReady,      // AIC FIX -> AIV V, in pv or, for the first macro-block of a task, in acc
     kPvFree,       // AIV V -> AIC FIX
     kAccFree,      // AIV V -> AIC FIX

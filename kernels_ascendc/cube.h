@@ -1,11 +1,14 @@
 // The AIC program: scores = Q K^T (C1) and pv = P V (C2) of each macro-block, C2 one macro-block behind C1, so that the
 // AIVs compute P of macro-block t while the cube multiplies the scores of t + 1.
 //
-//   MTE2  Q, K, V -> L1         kQueryLoaded kKeyLoaded kValueLoaded  ->  MTE1   (back: ...Free)
-//   MTE1  L1 -> L0A, L0B        kOperands per L0 slot                 ->  M      (back: the same)
-//   M     L0C                   kScoresDone, kPvDone per L0C slot     ->  FIX    (back: the same)
-//   FIX   L0C -> UB of the AIVs kScoresReady, kPvReady                ->  AIV V  (back: kScoresFree, kPvFree, kAccFree)
-//   AIV MTE3 -> L1              kProbsReady                           ->  MTE1   (back: kProbsFree)
+//   MTE2  Q, K, V -> L1         kKeyLoaded (and Q), kValueLoaded   ->  MTE1   (back: the same and kQueryLoaded)
+//   MTE1  L1 -> L0A, L0B        the L0 slot                        ->  M      (back: the same)
+//   M     L0C                   kScoresDone, kPvDone per L0C slot  ->  FIX    (back: kScoresDone)
+//   FIX   L0C -> UB of the AIVs kScoresReady, kPvReady             ->  AIV V  (back: kPvFree, kAccFree)
+//   AIV MTE3 -> L1              kProbsReady                        ->  MTE1
+//
+// What has no way back is free by then anyway: P(t) follows from the scores of t, which the cube makes after it has
+// loaded P(t - 2) and which FIX drains after pv(t - 2), which in turn follows from P(t - 2), so from the scores of t - 2.
 #pragma once
 #include "kernel_operator.h"
 
@@ -23,14 +26,14 @@ using AscendC::SetFlag;
 using AscendC::TPosition;
 using AscendC::WaitFlag;
 
-// Ids of MTE2_MTE1 and MTE1_MTE2; each names the first of its slots.
+// Ids of MTE2_MTE1 and MTE1_MTE2; each names the first of its slots. Q comes with the first keys of its task.
 enum CubeLoad : int32_t {
     kQueryLoaded = 0,
     kKeyLoaded = kQueryLoaded + l1::kSlots,
     kValueLoaded = kKeyLoaded + l1::kSlots,
     kCubeLoads = kValueLoaded + l1::kSlots
 };
-// Ids of M_FIX and FIX_M.
+// Ids of M_FIX and, scores only, FIX_M.
 enum CubeProduct : int32_t { kScoresDone = 0, kPvDone = 1, kCubeProducts = kPvDone + l0c::kPvSlots };
 static_assert(kCubeLoads <= (int32_t)arch::kUserEventIds && kCubeProducts <= (int32_t)arch::kUserEventIds, "event ids");
 
@@ -88,12 +91,7 @@ private:
         for (int32_t id = 0; id < (int32_t)l0::kSlots; ++id) {
             SetFlag<HardEvent::M_MTE1>(id);
         }
-        for (int32_t id = 0; id < kCubeProducts; ++id) {
-            SetFlag<HardEvent::FIX_M>(id);
-        }
-        for (uint32_t i = 0; i < l1::kProbsSlots; ++i) {
-            set_both<PIPE_MTE1>(kProbsFree);
-        }
+        SetFlag<HardEvent::FIX_M>(kScoresDone);
     }
 
     __aicore__ inline void take_free_slots()
@@ -104,12 +102,7 @@ private:
         for (int32_t id = 0; id < (int32_t)l0::kSlots; ++id) {
             WaitFlag<HardEvent::M_MTE1>(id);
         }
-        for (int32_t id = 0; id < kCubeProducts; ++id) {
-            WaitFlag<HardEvent::FIX_M>(id);
-        }
-        for (uint32_t i = 0; i < ub::kScoresSlots; ++i) {
-            wait_both<PIPE_FIX>(kScoresFree);
-        }
+        WaitFlag<HardEvent::FIX_M>(kScoresDone);
         wait_both<PIPE_FIX>(kPvFree);
         wait_both<PIPE_FIX>(kAccFree);
     }
@@ -161,7 +154,6 @@ private:
         }
         copy_rows_to_nz(tile, query_[task.first_token * args_.query_token_stride + task.head * args_.query_head_stride],
                         task.rows, args_.query_token_stride, tile_rows, 1);
-        SetFlag<HardEvent::MTE2_MTE1>(kQueryLoaded + s);
     }
 
     // C1: [rows, 128] x [keys, 128]^T -> scores in both UBs, NZ slabs of 16 keys.
@@ -170,18 +162,16 @@ private:
         const uint16_t rows = cube_rows(macro);
         const uint16_t keys = (uint16_t)macro.keys();
         const i32 s = slot(macro);
-        if (macro.first) {
-            WaitFlag<HardEvent::MTE2_MTE1>(kQueryLoaded + query_slot(macro));
-        }
         WaitFlag<HardEvent::MTE2_MTE1>(kKeyLoaded + s);
         const i32 l0 = take_l0_slot();
         load_l0(l0a_, l0, query_l1_[query_slot(macro) * kQueryTile], rows, kHeadDim, false);
         load_l0(l0b_, l0, key_l1_[s * kKeyTile], keys, kHeadDim, false);
         SetFlag<HardEvent::MTE1_MTE2>(kKeyLoaded + s);
+        WaitFlag<HardEvent::FIX_M>(kScoresDone);
         multiply(scores_l0c_, kScoresDone, l0, rows, keys, kHeadDim);
 
-        wait_both<PIPE_FIX>(kScoresFree);
         drain(scores_ub_[(macro.serial % ub::kScoresSlots) * kScoresTile], scores_l0c_, kScoresDone, rows, keys);
+        SetFlag<HardEvent::FIX_M>(kScoresDone);
         set_both<PIPE_FIX>(kScoresReady);
     }
 
@@ -196,8 +186,7 @@ private:
         load_l0(l0b_, l0, value_l1_[s * kKeyTile], keys, kHeadDim, true);
         SetFlag<HardEvent::MTE1_MTE2>(kValueLoaded + s);
         wait_both<PIPE_MTE1>(kProbsReady);
-        load_l0(l0a_, l0, probs_l1_[(macro.serial % l1::kProbsSlots) * kProbsTile], rows, keys, false);
-        set_both<PIPE_MTE1>(kProbsFree);
+        load_l0(l0a_, l0, probs_l1_[s * kProbsTile], rows, keys, false);
         const i32 pv = macro.serial % l0c::kPvSlots;
         const LocalTensor<float> product = pv_l0c_[pv * (l0c::kPvBytes / sizeof(float))];
         multiply(product, kPvDone + pv, l0, rows, kHeadDim, keys);
@@ -237,7 +226,6 @@ private:
     {
         SetFlag<HardEvent::MTE1_M>(l0);
         WaitFlag<HardEvent::MTE1_M>(l0);
-        WaitFlag<HardEvent::FIX_M>(done);
         AscendC::Mmad(product, l0a_[l0 * l0::kSlotBytes], l0b_[l0 * l0::kSlotBytes],
                       AscendC::MmadParams(m, n, k, 0, false, true));
         SetFlag<HardEvent::M_MTE1>(l0);
@@ -252,7 +240,6 @@ private:
         AscendC::FixpipeParamsArch3510<AscendC::CO2Layout::NZ> params(columns, rows, rows, kAivRows * kSlabKeys);
         params.dualDstCtl = 1;
         AscendC::Fixpipe<float, float, kNzToUb>(dst, product, params);
-        SetFlag<HardEvent::FIX_M>(done);
     }
 
     const AttentionArgs& args_;
@@ -264,7 +251,7 @@ private:
     LocalTensor<Fp8> query_l1_{TPosition::A1, l1::kQuery, l1::kSlots* kQueryTile};
     LocalTensor<Fp8> key_l1_{TPosition::B1, l1::kKey, l1::kSlots* kKeyTile};
     LocalTensor<Fp8> value_l1_{TPosition::B1, l1::kValue, l1::kSlots* kKeyTile};
-    LocalTensor<Fp8> probs_l1_{TPosition::A1, l1::kProbs, l1::kProbsSlots* kProbsTile};
+    LocalTensor<Fp8> probs_l1_{TPosition::A1, l1::kProbs, l1::kSlots* kProbsTile};
     LocalTensor<Fp8> l0a_{TPosition::A2, 0, arch::kL0aBytes};
     LocalTensor<Fp8> l0b_{TPosition::B2, 0, arch::kL0bBytes};
     LocalTensor<float> scores_l0c_{TPosition::CO1, l0c::kScores, l0c::kScoresBytes / sizeof(float)};

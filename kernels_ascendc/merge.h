@@ -35,6 +35,7 @@ __simd_vf__ inline void merge_weights(__ubuf__ float* weights, __ubuf__ float* l
         reg::ExpSub(x, x, top, all);
         reg::Add(sum, sum, x, all);
     }
+    fence_store();
     for (uint16_t k = 0; k < pieces; ++k) {
         reg::LoadAlign(x, weights + k * kAivRows);
         reg::ExpSub(x, x, top, all);
@@ -119,10 +120,10 @@ public:
         return status;
     }
 
-private:
     // Ids of MTE2_V and V_MTE2, and of V_MTE3 and MTE3_V.
     enum Event : int32_t { kLseLoaded = 0, kPartialLoaded = 1, kMergedDone = 0 };
 
+private:
     __aicore__ inline bool is_split(const __gm__ SplitTask* split) const
     {
         return split->check == plan_split_check(split) && split->task >= 0 &&

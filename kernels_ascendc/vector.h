@@ -2,10 +2,10 @@
 // V1, so that the cube multiplies P V of macro-block t while the AIV works on the scores of t + 1.
 //
 //   MTE2  k_descale, q_descale -> UB  kKeyScaleLoaded, kQueryScaleLoaded  ->  V         (back: the same ids)
-//   FIX   of the AIC: scores          kScoresReady                        ->  V         (back: kScoresFree)
+//   FIX   of the AIC: scores          kScoresReady                        ->  V
 //   FIX   of the AIC: pv or acc       kPvReady                            ->  V         (back: kPvFree, kAccFree)
 //   V     P; out, lse or acc          kProbsDone, kOutDone                ->  MTE3      (back: the same ids)
-//   MTE3  P -> L1                     kProbsReady                         ->  AIC MTE1  (back: kProbsFree)
+//   MTE3  P -> L1                     kProbsReady                         ->  AIC MTE1
 #pragma once
 #include "kernel_operator.h"
 
@@ -111,9 +111,6 @@ private:
         for (int32_t id = 0; id < kVectorResults; ++id) {
             SetFlag<HardEvent::MTE3_V>(id);
         }
-        for (uint32_t i = 0; i < ub::kScoresSlots; ++i) {
-            AscendC::CrossCoreSetFlag<4, PIPE_V>(kScoresFree);
-        }
         AscendC::CrossCoreSetFlag<4, PIPE_V>(kPvFree);
         AscendC::CrossCoreSetFlag<4, PIPE_V>(kAccFree);
     }
@@ -125,9 +122,6 @@ private:
         }
         for (int32_t id = 0; id < kVectorResults; ++id) {
             WaitFlag<HardEvent::MTE3_V>(id);
-        }
-        for (uint32_t i = 0; i < l1::kProbsSlots; ++i) {
-            AscendC::CrossCoreWaitFlag<4, PIPE_MTE3>(kProbsFree);
         }
     }
 
@@ -158,7 +152,6 @@ private:
         AscendC::CrossCoreWaitFlag<4, PIPE_V>(kScoresReady);
         WaitFlag<HardEvent::MTE3_V>(kProbsDone);
         Quant::softmax(tiles, macro, range.bands, Mask::kRowSlope, view);
-        AscendC::CrossCoreSetFlag<4, PIPE_V>(kScoresFree);
         SetFlag<HardEvent::V_MTE2>(kKeyScaleLoaded + s);
         SetFlag<HardEvent::V_MTE3>(kProbsDone);
         send_probs(macro, range);
@@ -185,9 +178,8 @@ private:
     __aicore__ inline void send_probs(const MacroBlock& macro, const RowRange& range)
     {
         const uint16_t share = range.bands * kBandRows;
-        const uint32_t offset = macro.serial % l1::kProbsSlots * kProbsTile + (uint32_t)half_ * share * kC0;
+        const uint32_t offset = macro.serial % l1::kSlots * kProbsTile + (uint32_t)half_ * share * kC0;
         WaitFlag<HardEvent::V_MTE3>(kProbsDone);
-        AscendC::CrossCoreWaitFlag<4, PIPE_MTE3>(kProbsFree);
         AscendC::DataCopy(probs_l1_[offset], probs_,
                           AscendC::DataCopyParams((uint16_t)(macro.keys() / kC0), share, kAivRows - share,
                                                   (arch::kAivPerAic - 1) * share));
@@ -253,8 +245,8 @@ private:
         constexpr uint16_t kRowBlocks = kSlabKeys * sizeof(float) / arch::kDataBlockBytes;
         const uint16_t blocks = range.bands * kBandRows * kRowBlocks;
         const uint16_t gap = kAivRows * kRowBlocks - blocks;
-        AscendC::DataCopy(partial(task), acc_, AscendC::DataCopyParams(kOutSlabs, blocks, gap, gap));
         AscendC::DataCopy(partial_lse(task), lse_ub_, kAivRows);
+        AscendC::DataCopy(partial(task), acc_, AscendC::DataCopyParams(kOutSlabs, blocks, gap, gap));
     }
 
     // No key visible to a whole task, or to a piece of one.
@@ -349,7 +341,7 @@ private:
     LocalTensor<float> rows_{TPosition::VECCALC, ub::kRows, ub::kSlots* rows::kSize};
     LocalTensor<float> alpha_{TPosition::VECCALC, ub::kAlpha, ub::kSlots* kAivRows};
     LocalTensor<float> work_{TPosition::VECCALC, ub::kWork, work::kSize};
-    LocalTensor<uint8_t> probs_l1_{TPosition::A1, l1::kProbs, l1::kProbsSlots* kProbsTile};
+    LocalTensor<uint8_t> probs_l1_{TPosition::A1, l1::kProbs, l1::kSlots* kProbsTile};
 };
 
 }  // namespace qbsa

@@ -72,6 +72,7 @@ class Twin:
         self._bind("qbsa_attention", ctypes.c_int32, attention, ctypes.c_void_p)
         self._bind("qbsa_twin_set_threads", ctypes.c_int32, ctypes.c_int32)
         self._bind("qbsa_twin_set_mode", ctypes.c_int32, ctypes.c_char_p)
+        self._bind("qbsa_twin_set_mutation", ctypes.c_int32, ctypes.c_char_p)
         self._bind("qbsa_twin_progress", ctypes.c_int64)
         self._bind("qbsa_twin_report", ctypes.c_char_p)
 
@@ -95,6 +96,10 @@ class Twin:
     def set_threads(self, threads: int) -> None:
         """Host threads of later calls of this variant; 0, the default: every CPU the process may use."""
         self._check(self._library.qbsa_twin_set_threads(threads))
+
+    def set_mutation(self, edits: str) -> None:
+        """Puts mistakes into later calls of this thread, for tests: edits of twin/engine/mutation.h; "" ends it."""
+        self._check(self._library.qbsa_twin_set_mutation(edits.encode()))
 
     def progress(self) -> int:
         """Copies to the result that the attention call now running, or else the last one, has made; from any thread."""

@@ -24,17 +24,18 @@ struct Log {
 } hook_log;
 }  // namespace
 void twin::on_vector_op(VectorOp op) { ++hook_log.ops[(int)op]; }
-void twin::on_vector_load(const void*, uint32_t bytes, uint32_t align, VectorOp)
+void twin::on_vector_load(const void*, uint32_t bytes, uint32_t align, VectorOp, uintptr_t)
 {
     hook_log.loaded_bytes += bytes;
     hook_log.align = align;
 }
-void twin::on_vector_store(void*, uint32_t bytes, uint32_t align, VectorOp)
+void twin::on_vector_store(void*, uint32_t bytes, uint32_t align, VectorOp, uintptr_t)
 {
     hook_log.stored_bytes += bytes;
     hook_log.align = align;
 }
-void twin::on_vector_store_bytes(void*, const uint8_t* active, uint32_t bytes, uint32_t align, VectorOp)
+void twin::on_vector_fence(bool) {}
+void twin::on_vector_store_bytes(void*, const uint8_t* active, uint32_t bytes, uint32_t align, VectorOp, uintptr_t)
 {
     for (uint32_t i = 0; i < bytes; ++i) {
         hook_log.stored_bytes += active[i] != 0;

@@ -9,12 +9,18 @@ from qbsa import library
 CASES = [
     cases.Case("tails", (4, 2), (300, 1, 140, 0, 33), (500, 129, 70, 40, 33), "random", 3),
     cases.Case("no mask", (4, 1), (140, 260), (300, 90), "dense", 0, mask_mode=0),
+    cases.Case("split", (1, 1), (130, 40), (1500, 900), "dense", 0),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_all_modes_give_the_same_bits(case):
     inputs = cases.make_inputs(case)
+    if case.id == "split":
+        heads = (inputs["query"].shape[1], inputs["key"].shape[1])
+        inputs["metadata"] = qbsa.quant_block_sparse_attn_metadata(
+            inputs["sparse_seq_len"], *heads, 128, cu_seqlens_q=inputs["cu_seqlens_q"], max_kv_splits=0
+        )
     results = []
     for name in library.MODES:
         with library.mode(name):
@@ -31,3 +37,21 @@ def test_the_environment_chooses(monkeypatch, name):
     assert library.current().path.stem.endswith("_checked") == (name != "fast")
     with library.mode("fast"):
         assert library.current_mode() == "fast"
+
+
+@pytest.mark.parametrize("name", ["fast", "race"])
+def test_the_effect_log_has_a_line_for_each_instruction(monkeypatch, tmp_path, name):
+    """Two heads, one query block and two entries each: two macro-blocks, so two products on the cube each."""
+    inputs = cases.make_inputs(cases.Case("log", (2, 1), (100,), (256,), "dense", 0, mask_mode=0))
+    log = tmp_path / "effects"
+    monkeypatch.setenv("QBSA_TWIN_LOG", str(log))
+    with library.mode(name):
+        qbsa.quant_block_sparse_attn(**inputs)
+    lines = log.read_text().splitlines()
+    assert sum(" core=AIC pipe=M " in line and "call=Mmad at=cube.h:" in line for line in lines) == 2 * 2
+    assert sum("call=Fixpipe" in line and "write=UB[0,0x10000)scores[0]@AIV1" in line for line in lines) == 2
+    for part in ("set=MTE2_MTE1:2 name=kKeyLoaded[0]", "name=kProbsReady", "write=GM[0,0x7f00)out"):
+        assert any(part in line for line in lines), part
+    softmax = [line for line in lines if "call=vector_function_qbsa::softmax<2,_false>" in line]
+    assert len(softmax) == 4  # a macro-block, an AIV
+    assert all(("write=UB" in line) == (name == "race") for line in softmax)  # known where accesses are checked

@@ -1,7 +1,8 @@
-// Buffers and flags of the attention kernel by name.
+// Buffers and flags of the kernels by name.
 #pragma once
 #include "../kernels_ascendc/buffers.h"
 #include "../kernels_ascendc/cube.h"
+#include "../kernels_ascendc/merge.h"
 #include "../kernels_ascendc/vector.h"
 #include "engine/names.h"
 
@@ -17,7 +18,7 @@ inline Names attention_names()
         {Memory::kL1, l1::kQuery, kQueryTile, l1::kSlots, "query"},
         {Memory::kL1, l1::kKey, kKeyTile, l1::kSlots, "key"},
         {Memory::kL1, l1::kValue, kKeyTile, l1::kSlots, "value"},
-        {Memory::kL1, l1::kProbs, kProbsTile, l1::kProbsSlots, "probs"},
+        {Memory::kL1, l1::kProbs, kProbsTile, l1::kSlots, "probs"},
         {Memory::kL0A, 0, l0::kSlotBytes, l0::kSlots, "l0a"},
         {Memory::kL0B, 0, l0::kSlotBytes, l0::kSlots, "l0b"},
         {Memory::kL0C, l0c::kScores, l0c::kScoresBytes, 1, "scores"},
@@ -48,10 +49,32 @@ inline Names attention_names()
     pair(HardEvent::MTE2_V, HardEvent::V_MTE2, false, kQueryScaleLoaded, ub::kSlots, "kQueryScaleLoaded");
     pair(HardEvent::V_MTE3, HardEvent::MTE3_V, false, kProbsDone, 1, "kProbsDone");
     pair(HardEvent::V_MTE3, HardEvent::MTE3_V, false, kOutDone, 1, "kOutDone");
-    constexpr const char* kCross[] = {"kScoresReady", "kScoresFree", "kProbsReady", "kProbsFree",
-                                      "kPvReady",     "kPvFree",     "kAccFree"};
+    constexpr const char* kCross[] = {"kScoresReady", "kProbsReady", "kPvReady", "kPvFree", "kAccFree"};
     static_assert(sizeof kCross / sizeof kCross[0] == qbsa::kCrossFlags, "a name for each flag");
     for (int id = 0; id < qbsa::kCrossFlags; ++id) names.flags.push_back({kCrossEvent, true, id, 1, kCross[id]});
+    return names;
+}
+
+inline Names merge_names()
+{
+    using namespace qbsa;
+    using AscendC::HardEvent;
+    constexpr uint32_t kFloat = sizeof(float);
+    Names names;
+    names.buffers = {
+        {Memory::kUb, merge_ub::kPartials, kPvTile * kFloat, ub::kSlots, "partials"},
+        {Memory::kUb, merge_ub::kAcc, kPvTile * kFloat, 1, "merged_acc"},
+        {Memory::kUb, merge_ub::kWeights, kAivRows * kFloat, kMaxCores, "weights"},
+        {Memory::kUb, merge_ub::kOut, merge_ub::kLse - merge_ub::kOut, 1, "merged_out"},
+        {Memory::kUb, merge_ub::kLse, kAivRows * kFloat, 1, "merged_lse"},
+    };
+    for (HardEvent event : {HardEvent::MTE2_V, HardEvent::V_MTE2}) {
+        names.flags.push_back({int(event), false, MergeProgram::kLseLoaded, 1, "kLseLoaded"});
+        names.flags.push_back({int(event), false, MergeProgram::kPartialLoaded, ub::kSlots, "kPartialLoaded"});
+    }
+    for (HardEvent event : {HardEvent::V_MTE3, HardEvent::MTE3_V}) {
+        names.flags.push_back({int(event), false, MergeProgram::kMergedDone, 1, "kMergedDone"});
+    }
     return names;
 }
 

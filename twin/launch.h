@@ -17,12 +17,16 @@ namespace twin {
 
 struct LaunchOptions {
     int groups = 1;
-    int host_threads = 0;          // 0: every CPU this process may use
-    std::vector<GmRange> gm;       // empty: all of GM may be touched
-    Observer* observer = nullptr;  // called from all host threads
-    const Order* order = nullptr;  // null: program order
-    bool race = false;             // checked variant only: see engine/race.h
-    Names names;                   // for messages
+    int host_threads = 0;                // 0: every CPU this process may use
+    std::vector<GmRange> gm;             // empty: all of GM may be touched
+    Observer* observer = nullptr;        // called from all host threads
+    const Order* order = nullptr;        // null: program order
+    bool race = false;                   // checked variant only: see engine/race.h
+    bool wait_blocks_core = false;       // the rule of older architectures: a cross-core wait holds up all pipes
+    int kernel = 0;                      // which of several in a call, for log and mutation
+    const Mutation* mutation = nullptr;  // null: none
+    EffectLog* log = nullptr;            // null: none
+    Names names;                         // for messages
 };
 
 struct Result {
@@ -52,6 +56,11 @@ inline Result launch(const LaunchOptions& options, std::function<void()> program
     for (const GmRange& range : options.gm) context.gm.add(range);
     context.names = options.names;
     context.race = options.race;
+    context.wait_blocks_core = options.wait_blocks_core;
+    context.kernel = options.kernel;
+    context.mutation = options.mutation;
+    context.log = options.log;
+    if (options.log) options.log->buffers(options.names);
 
     Result result;
     const int wanted = options.host_threads > 0 ? options.host_threads : available_cpus();

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -26,6 +28,7 @@ enum class Mode { kFast, kHostile, kRace };
 
 thread_local std::string last_error;
 thread_local Mode mode = Mode::kFast;
+thread_local std::unique_ptr<twin::Mutation> mutation;
 thread_local std::string clock_report = "{}";
 std::atomic<int32_t> host_threads{0};
 std::atomic<int64_t> stores{0};
@@ -134,6 +137,7 @@ twin::LaunchOptions options_of(const qbsa::AttentionArgs& args)
     options.host_threads = host_threads;
     options.gm = twin::attention_tensors(args);
     options.names = twin::attention_names();
+    options.mutation = mutation.get();
     return options;
 }
 
@@ -167,19 +171,32 @@ std::string compare_outputs(const qbsa::AttentionArgs& args, const std::vector<u
     return "";
 }
 
-twin::Result run_hostile(const qbsa::AttentionArgs& args, twin::LaunchOptions& options)
+// Both kernels of a call; the second only for plans with room for splits.
+twin::Result run_kernels(const qbsa::AttentionArgs& args, const twin::LaunchOptions& options, CountStores& observer)
+{
+    twin::Result result = twin::launch(options, [&args] { qbsa::run_attention(args); });
+    if (!result.ok() || args.plan_words != qbsa::kSplitPlanWords) return result;
+    observer.next_launch();
+    twin::LaunchOptions merge_options = options;
+    merge_options.kernel = 1;
+    merge_options.names = twin::merge_names();
+    twin::Result merged = twin::launch(merge_options, [&args] { qbsa::run_merge(args); });
+    merged.vector_counts.add(result.vector_counts);
+    return merged;
+}
+
+twin::Result run_hostile(const qbsa::AttentionArgs& args, twin::LaunchOptions& options, CountStores& observer)
 {
     const twin::ConsumersFirst consumers_first;
     const twin::ProducersFirst producers_first;
-    const auto program = [&args] { qbsa::run_attention(args); };
     options.order = &consumers_first;
-    twin::Result result = twin::launch(options, program);
+    const twin::Result result = run_kernels(args, options, observer);
     if (!result.ok()) return result;
-    const std::vector<uint8_t> first = copy_outputs(args);
+    const std::vector<uint8_t> outputs = copy_outputs(args);
     options.order = &producers_first;
-    result = twin::launch(options, program);
-    if (result.ok()) result.error = compare_outputs(args, first);
-    return result;
+    twin::Result second = run_kernels(args, options, observer);
+    if (second.ok()) second.error = compare_outputs(args, outputs);
+    return second;
 }
 
 int32_t attention(const qbsa::AttentionArgs& args, CountStores& observer, Mode mode)
@@ -187,16 +204,13 @@ int32_t attention(const qbsa::AttentionArgs& args, CountStores& observer, Mode m
     twin::LaunchOptions options = options_of(args);
     options.observer = &observer;
     options.race = mode == Mode::kRace;
+    std::unique_ptr<twin::EffectLog> log;
+    if (const char* path = std::getenv("QBSA_TWIN_LOG")) log = std::make_unique<twin::EffectLog>(path);
+    options.log = log.get();
     stores = 0;
-    twin::Result result = mode == Mode::kHostile ? run_hostile(args, options)
-                                                 : twin::launch(options, [&args] { qbsa::run_attention(args); });
+    const bool hostile = mode == Mode::kHostile;
+    twin::Result result = hostile ? run_hostile(args, options, observer) : run_kernels(args, options, observer);
     if (!result.ok()) return refuse(result.error);
-    if (args.plan_words == qbsa::kSplitPlanWords) {
-        observer.next_launch();
-        const twin::Result merged = twin::launch(options, [&args] { qbsa::run_merge(args); });
-        if (!merged.ok()) return refuse(merged.error);
-        result.vector_counts.add(merged.vector_counts);
-    }
     for (int group = 0; group < options.groups; ++group) {
         const auto status = *reinterpret_cast<const qbsa::i32*>(args.workspace + group * qbsa::kStatusBytes);
         if (status != static_cast<qbsa::i32>(qbsa::Status::kOk)) {
@@ -290,6 +304,14 @@ int32_t qbsa_twin_set_mode(const char* wanted)
     }
     mode = name == "race" ? Mode::kRace : name == "hostile" ? Mode::kHostile : Mode::kFast;
     return 0;
+}
+
+int32_t qbsa_twin_set_mutation(const char* text)
+{
+    return guarded([text] {
+        mutation = *text ? std::make_unique<twin::Mutation>(text) : nullptr;
+        return 0;
+    });
 }
 
 int64_t qbsa_twin_progress() { return stores; }

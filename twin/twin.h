@@ -1,4 +1,6 @@
 // What libqbsa_twin*.so exports beyond kernels_ascendc/qbsa.h.
+//
+// Environment: QBSA_TWIN_LOG=FILE appends a line for each instruction that runs (twin/engine/log.h).
 #pragma once
 #include "../kernels_ascendc/qbsa.h"
 
@@ -8,6 +10,9 @@ QBSA_EXPORT int32_t qbsa_twin_set_threads(int32_t host_threads);
 // How later calls of this thread run: "fast" in program order; "hostile" in two adverse orders, which must give equal
 // bits; "race" (checked variant only) with every pair of conflicting accesses held against flags and barriers.
 QBSA_EXPORT int32_t qbsa_twin_set_mode(const char* mode);
+
+// Puts mistakes into later calls of this thread, for tests: the edits of twin/engine/mutation.h; "" ends it.
+QBSA_EXPORT int32_t qbsa_twin_set_mutation(const char* edits);
 
 // Copies from UB to GM that the running attention call has executed (after its end: all of them), from any thread.
 QBSA_EXPORT int64_t qbsa_twin_progress();

@@ -62,6 +62,28 @@ static void test_what_blocks()
           }) == "");
 }
 
+// The rule of older architectures, on request: a cross-core wait holds up the whole core.
+static void test_older_wait()
+{
+    auto deadlocks = [](bool wait_blocks_core) {
+        twin::LaunchOptions options;
+        options.wait_blocks_core = wait_blocks_core;
+        return run_with(options, [] {
+            if (ASCEND_IS_AIV && GetSubBlockIdx() == 0) {
+                CrossCoreWaitFlag<4, PIPE_MTE2>(0);
+                CrossCoreSetFlag<4, PIPE_MTE3>(1);
+            }
+            if ASCEND_IS_AIC {
+                CrossCoreWaitFlag<4, PIPE_MTE1>(1);
+                CrossCoreSetFlag<4, PIPE_FIX>(0);
+            }
+        });
+    };
+    CHECK_HAS(deadlocks(true), "AIV0 group 0, program: CrossCoreWaitFlag (test_flags.cpp:");
+    CHECK_HAS(deadlocks(true), "): cross-core flag 0");
+    CHECK(deadlocks(false) == "");
+}
+
 static void test_credits()
 {
     CHECK(run([&] {
@@ -92,6 +114,8 @@ static void test_set_twice()
     CHECK_HAS(error, "flag MTE1_M 1 is already set, by SetFlag at test_flags.cpp:");
 }
 
+__simd_vf__ inline void idle(uint64_t) {}
+
 static void test_deadlock()
 {
     std::string error = run([&] {
@@ -118,6 +142,11 @@ static void test_deadlock()
     CHECK_HAS(error, "AIV1 group 0, program: PipeBarrier (test_flags.cpp:");
     CHECK_HAS(error, ": queues that are not empty");
     CHECK_HAS(error, "AIV1 group 0, V: CrossCoreWaitFlag");
+    const std::string full = run_aiv([] {  // a vector function has no line
+        WaitFlag<HardEvent::MTE2_V>(0);
+        for (int i = 0; i < 100; ++i) asc_vf_call<idle>(uint64_t(i));
+    });
+    CHECK_HAS(full, "AIV0 group 0, program: vector function idle: the queue of V is full");
     std::string half = run_aic([&] { WaitFlag<HardEvent::M_FIX>(0); });
     CHECK_HAS(half, "AIC group 0, program: finished");
     CHECK_HAS(half, "AIV0 group 0, program: finished");
@@ -167,6 +196,7 @@ int main()
 {
     test_hand_over();
     test_what_blocks();
+    test_older_wait();
     test_credits();
     test_set_twice();
     test_deadlock();

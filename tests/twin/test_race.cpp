@@ -233,6 +233,27 @@ __simd_vf__ inline void double_twice(__ubuf__ float* to, __ubuf__ float* from, u
     Reg::StoreAlign(to, x, all);
 }
 
+// Stores y to where x came from.
+__simd_vf__ inline void replace(__ubuf__ float* place, uint16_t fences)
+{
+    Reg::RegTensor<float> x, y;
+    Reg::MaskReg all = Reg::CreateMask<float>();
+    Reg::LoadAlign(x, place);
+    Reg::Duplicate(y, 2.0f);
+    for (uint16_t i = 0; i < fences; ++i) Reg::LocalMemBar<Reg::MemType::VEC_LOAD, Reg::MemType::VEC_STORE>();
+    Reg::StoreAlign(place, y, all);
+}
+
+static std::string replaced(uint16_t fences)
+{
+    return race_aiv([=] {
+        LocalTensor<float> tile(TPosition::VECIN, 0, 64);
+        DataCopy(tile, gm(g_floats), 64);
+        hand_over<HardEvent::MTE2_V>(0);
+        asc_vf_call<replace>((__ubuf__ float*)tile.GetPhyAddr(), fences);
+    });
+}
+
 static std::string vector(bool flag, uint16_t fences)
 {
     return race_aiv([=] {
@@ -250,6 +271,8 @@ static void test_vector_functions()
     CHECK(vector(true, 1) == "");
     CHECK_HAS(vector(false, 1), "is also written by AIV0 group 0, V, vector function double_twice; no flag orders");
     CHECK_HAS(vector(true, 0), "LocalMemBar<VEC_STORE, VEC_LOAD> must stand between");
+    CHECK(replaced(1) == "");
+    CHECK_HAS(replaced(0), "has loaded to another register; LocalMemBar<VEC_LOAD, VEC_STORE> must stand between");
 }
 
 // A hand-over without its flag gives other bits in one of the two orders; with it, the same.

@@ -80,10 +80,12 @@ inline void issue_block_copy(Core& core, const Call& call, const Access& to, con
 }
 
 inline void copy_data_blocks(Core& core, const Call& call, const Region& to, const Region& from, uint32_t gm_align,
-                             const AscendC::DataCopyParams& p)
+                             AscendC::DataCopyParams p)
 {
     check_range("blockCount", p.blockCount, 0, kMaxBlockCount);
     if (p.blockCount == 0 || p.blockLen == 0) return;
+    mutate_stride(core, call, "srcStride", p.blockCount > 1, p.srcStride);
+    mutate_stride(core, call, "dstStride", p.blockCount > 1, p.dstStride);
     uint32_t bytes = p.blockLen * kBlock;
     auto align = [&](const Region& region) { return region.memory == Memory::kGm ? gm_align : kBlock; };
     Access write{"destination", true, to, align(to), to.begin, bytes, {}};
@@ -206,8 +208,13 @@ void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2Nz
     static_assert(!enableSmallC0, "the twin has no small-C0 mode");
     twin::Call call{"DataCopy Nd2Nz", PIPE_MTE2, where};
     twin::Core& core = twin::begin(call);
-    const Nd2NzParams p = intriParams;
+    Nd2NzParams p = intriParams;
     if (p.ndNum == 0 || p.nValue == 0 || p.dValue == 0) return;
+    twin::mutate_stride(core, call, "srcNdMatrixStride", p.ndNum > 1, p.srcNdMatrixStride);
+    twin::mutate_stride(core, call, "srcDValue", p.nValue > 1, p.srcDValue);
+    twin::mutate_stride(core, call, "dstNzC0Stride", p.dValue * sizeof(T) > twin::kBlock, p.dstNzC0Stride);
+    twin::mutate_stride(core, call, "dstNzNStride", p.nValue > 1, p.dstNzNStride);
+    twin::mutate_stride(core, call, "dstNzMatrixStride", p.ndNum > 1, p.dstNzMatrixStride);
     twin::check_nd2nz(p);
     twin::check_memory("destination", dst.region(), twin::Memory::kL1);
 

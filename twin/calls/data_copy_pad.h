@@ -90,14 +90,16 @@ void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Da
 {
     twin::Call call{"DataCopyPad", PIPE_MTE2, where};
     twin::Core& core = twin::begin(call);
-    const DataCopyExtParams p = dataCopyParams;
+    DataCopyExtParams p = dataCopyParams;
     twin::check_pad_blocks<T>(p);
     if (p.blockCount == 0 || p.blockLen == 0) return;
+    constexpr bool kCompact = mode == PaddingMode::Compact;
+    twin::mutate_stride(core, call, "srcStride", p.blockCount > 1, p.srcStride);
+    twin::mutate_stride(core, call, "dstStride", !kCompact && p.blockCount > 1, p.dstStride);
     twin::check_range("srcStride", p.srcStride, -int64_t(p.blockLen), twin::kMaxGmGap);
     twin::check_range("dstStride", p.dstStride, 0, twin::kMaxUbGap);
     twin::check_memory("destination", dst.region(), twin::Memory::kUb);
 
-    constexpr bool kCompact = mode == PaddingMode::Compact;
     const uint32_t left = kCompact ? 0 : uint32_t(padParams.leftPadding * sizeof(T));
     const uint32_t right = kCompact ? 0 : uint32_t(padParams.rightPadding * sizeof(T));
     twin::check_range("leftPadding in bytes", left, 0, twin::kBlock);
@@ -146,10 +148,12 @@ void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const Da
 {
     twin::Call call{"DataCopyPad", PIPE_MTE3, where};
     twin::Core& core = twin::begin(call);
-    const DataCopyExtParams& p = dataCopyParams;
+    DataCopyExtParams p = dataCopyParams;
     twin::check_pad_blocks<T>(p);
     if (p.blockCount == 0 || p.blockLen == 0) return;
     constexpr bool kCompact = mode == PaddingMode::Compact;
+    twin::mutate_stride(core, call, "srcStride", !kCompact && p.blockCount > 1, p.srcStride);
+    twin::mutate_stride(core, call, "dstStride", p.blockCount > 1, p.dstStride);
     twin::check_range("srcStride", p.srcStride, 0, kCompact ? 0 : twin::kMaxUbGap);
     twin::check_range("dstStride", p.dstStride, 0, twin::kMaxGmGap);
     twin::check_memory("source", src.region(), twin::Memory::kUb);

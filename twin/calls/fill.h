@@ -31,10 +31,11 @@ void Fill(const LocalTensor<T>& dst, const InitConstValueParams<U>& initConstVal
     static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Fill takes elements of 2 or 4 bytes");
     twin::Call call{"Fill", PIPE_MTE2, where};
     twin::Core& core = twin::begin(call);
-    const InitConstValueParams<U> p = initConstValueParams;
+    InitConstValueParams<U> p = initConstValueParams;
     constexpr int64_t kMax = 32767;
     constexpr int64_t kBlock = qbsa::arch::kDataBlockBytes;
     if (p.repeatTimes == 0 || p.blockNum == 0) return;
+    twin::mutate_stride(core, call, "dstGap", p.repeatTimes > 1, p.dstGap);
     twin::check_range("repeatTimes", p.repeatTimes, 0, kMax);
     twin::check_range("blockNum", p.blockNum, 0, kMax);
     twin::check_range("dstGap", p.dstGap, 0, kMax);

@@ -138,8 +138,10 @@ void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src,
     static_assert(config.isToUB, "Fixpipe to UB needs a config with isToUB = true");
     twin::Call call{"Fixpipe", PIPE_FIX, where};
     twin::Core& core = twin::begin(call);
-    const auto& p = intriParams;
+    auto p = intriParams;
     if (p.nSize == 0 || p.mSize == 0) return;
+    twin::mutate_stride(core, call, "srcStride", p.nSize > twin::kSlabColumns, p.srcStride);
+    twin::mutate_stride(core, call, "dstStride", p.nSize > twin::kSlabColumns, p.dstStride);
     twin::check_fixpipe(p);
     twin::check_memory("source", src.region(), twin::Memory::kL0C);
     twin::check_memory("destination", dst.region(), twin::Memory::kUb);

@@ -70,8 +70,10 @@ void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadDa
 {
     twin::Call call{"LoadData", PIPE_MTE1, where};
     twin::Core& core = twin::begin(call);
-    const LoadData2DParamsV2 p = loadDataParams;
+    LoadData2DParamsV2 p = loadDataParams;
     if (p.mStep == 0 || p.kStep == 0) return;
+    twin::mutate_stride(core, call, "srcStride", p.kStep > 1, p.srcStride);
+    twin::mutate_stride(core, call, "dstStride", (p.ifTranspose ? p.mStep / 2 : p.kStep) > 1, p.dstStride);
     twin::check_range("mStep", p.mStep, 0, 255);
     twin::check_range("kStep", p.kStep, 0, 255);
     twin::check_range("srcStride", p.srcStride, 0, INT32_MAX);

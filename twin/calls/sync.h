@@ -57,10 +57,8 @@ inline Core& begin_cross(const Call& call, uint16_t id)
 inline void cross_set(const Call& call, uint16_t id)
 {
     Core& core = begin_cross(call, id);
-    bool to_aiv1 = core.is_aic() && id >= qbsa::arch::kCrossFlagAiv1;
-    int target = !core.is_aic() ? 0 : to_aiv1 ? 2 : 1;
-    int at_target = core.is_aic() ? id - (to_aiv1 ? int(qbsa::arch::kCrossFlagAiv1) : 0)
-                                  : id + core.aiv() * int(qbsa::arch::kCrossFlagAiv1);
+    const int target = core.cross_target(id);
+    const int at_target = core.cross_id_at_target(id);
     if (call.pipe == PIPE_S) {
         core.send_cross(PIPE_S, target, at_target);
         return tell_scalar(core, {call, Kind::kCrossSet, 0, at_target, target});
@@ -73,7 +71,7 @@ inline void cross_set(const Call& call, uint16_t id)
 inline void cross_wait(const Call& call, uint16_t id)
 {
     Core& core = begin_cross(call, id);
-    if (call.pipe == PIPE_S) {
+    if (call.pipe == PIPE_S || core.group->launch().wait_blocks_core) {
         ProgramWait reason{ProgramWait::kCross, call, 0, id};
         if (core.cross_count[id] == 0) core.suspend_until(reason);
         core.take_cross(PIPE_S, id);
@@ -112,6 +110,9 @@ void PipeBarrier(twin::Where where = twin::Where::here())
         core.reserve(call, twin::Kind::kBarrier);
         return;
     }
+    const twin::LaunchContext& launch = core.group->launch();
+    if (launch.log) launch.log->barrier_of_all(core, call, core.issued);
+    if (core.next_is_dropped()) return;
     if (!core.drained()) core.suspend_until({twin::ProgramWait::kDrain, call, 0, 0});
     if (core.group->race) core.group->race->drained(core);
     twin::tell_scalar(core, {call, twin::Kind::kBarrier});

@@ -88,7 +88,7 @@ public:
             twin::fail("offset %u exceeds %s tensor of %u elements", offset, twin::name(region_.memory), GetSize());
         }
         LocalTensor tail = *this;
-        tail.region_.begin += uint64_t(offset) * sizeof(T);
+        tail.region_.begin += twin::mutated_offset(region_, uint64_t(offset) * sizeof(T));
         return tail;
     }
 

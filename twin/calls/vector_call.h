@@ -49,7 +49,7 @@ public:
         running_ctrl = ctrl;
 #if QBSA_TWIN_CHECKED
         Group& group = *running.core->group;
-        vector_run = {group.memory.at(Memory::kUb, running.core->aiv()), true, group.footprint.get(), {}};
+        vector_run = {group.memory.at(Memory::kUb, running.core->aiv()), true, group.footprint.get(), id, 0, {}};
         if (group.footprint) group.footprint->begin();
 #endif
     }

@@ -6,6 +6,7 @@
 #include "../calls/hard_event.h"
 #include "fiber.h"
 #include "instruction.h"
+#include "mutation.h"
 #include "vector_scope.h"
 
 namespace twin {
@@ -42,6 +43,13 @@ public:
     int aiv() const { return index - 1; }
     std::string describe() const;
 
+    // Mode 4: flags n and n + 16 of the AIC meet flag n of AIV0 and of AIV1. Receiver of a set, and the id it sees.
+    int cross_target(int id) const { return !is_aic() ? 0 : 1 + id / int(qbsa::arch::kCrossFlagAiv1); }
+    int cross_id_at_target(int id) const
+    {
+        return is_aic() ? id % int(qbsa::arch::kCrossFlagAiv1) : id + aiv() * int(qbsa::arch::kCrossFlagAiv1);
+    }
+
     bool has_pipe(pipe_t pipe) const
     {
         switch (pipe) {
@@ -75,18 +83,11 @@ public:
         return true;
     }
 
-    // A free slot at the end of the pipe's queue; suspends the program until there is one.
-    Instruction& reserve(const Call& call, Kind kind)
-    {
-        if (queue[queue_index(call.pipe)].full()) suspend_until({ProgramWait::kRoom, call, 0, 0});
-        Instruction& slot = queue[queue_index(call.pipe)].push();
-        slot.call = call;
-        slot.kind = kind;
-        slot.accesses = 0;
-        slot.sequence = issued++;
-        stamp(slot);
-        return slot;
-    }
+    // A place for the next instruction of the program, at the end of its pipe's queue; suspends the program until there
+    // is one.
+    Instruction& reserve(Call call, Kind kind);
+    // Does a mutation drop the next instruction, which takes a sequence number but no queue?
+    bool next_is_dropped();
 
     void suspend_until(const ProgramWait& reason);
 
@@ -122,7 +123,10 @@ public:
     void take_cross(pipe_t pipe, int id);
 
 private:
-    void stamp(Instruction& instruction);
+    Instruction& push(const Call& call, Kind kind, uint64_t sequence);
+    void push(const Mutation::Flag& flag, uint64_t sequence);
+
+    Instruction dropped_;  // what a mutation drops is written here
 };
 
 // What the host thread is doing: the core whose program or instruction runs, and the call in hand.
@@ -135,9 +139,7 @@ inline thread_local Running running;
 inline std::string error_prefix()
 {
     const Call& call = running.call;
-    std::string text = running.core->describe() + ", " + name(call.pipe) + ", " + call.name;
-    if (call.where.file) text += " (" + to_string(call.where) + ")";
-    return text + ": ";
+    return running.core->describe() + ", " + name(call.pipe) + ", " + describe(call) + ": ";
 }
 
 // Ends the launch with a message about the call in hand.

@@ -16,7 +16,7 @@ inline std::string describe_cross(const Core& core, int id)
 inline std::string describe_wait(const Core& core)
 {
     const ProgramWait& wait = core.wait;
-    std::string where = wait.call.name + (" (" + to_string(wait.call.where) + ")");
+    const std::string where = describe(wait.call);
     switch (wait.kind) {
         case ProgramWait::kRoom:
             return format("%s: the queue of %s is full", where.c_str(), name(wait.call.pipe));
@@ -31,7 +31,7 @@ inline std::string describe_wait(const Core& core)
 
 inline std::string describe_head(const Core& core, const Instruction& head)
 {
-    std::string where = head.call.name + (" (" + to_string(head.call.where) + ")");
+    const std::string where = describe(head.call);
     if (head.kind == Kind::kWaitFlag) return where + ": " + describe_flag(core, head.event, head.flag);
     if (head.kind == Kind::kCrossWait) return where + ": " + describe_cross(core, head.flag);
     return where;

@@ -1,5 +1,5 @@
 // What one vector function touches in UB, known only while it runs: whole data blocks for the order between pipes, and
-// words stored since the last LocalMemBar for the order inside.
+// words since the last LocalMemBar for the order inside.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -16,28 +16,39 @@ public:
     static constexpr uint8_t kRead = 1;
     static constexpr uint8_t kWritten = 2;
 
-    Footprint() : use_(kBlocks), stored_(qbsa::arch::kUbBytes / kWord) {}
+    Footprint() : use_(kBlocks), words_(qbsa::arch::kUbBytes / kWord) {}
 
     void begin()
     {
         std::fill(use_.begin(), use_.end(), 0);
-        ++epoch_;
+        ++store_epoch_;
+        ++load_epoch_;
     }
 
     // False: bytes of the range were stored by this vector function and no LocalMemBar<VEC_STORE, VEC_LOAD> came since.
-    bool load(uint32_t offset, uint32_t bytes)
+    bool load(uint32_t offset, uint32_t bytes, uintptr_t reg)
     {
         mark(offset, bytes, kRead);
-        const auto first = stored_.begin() + offset / kWord;
-        const auto last = stored_.begin() + (offset + bytes - 1) / kWord + 1;
-        return std::find(first, last, epoch_) == last;
+        bool ordered = true;
+        for_words(offset, bytes, [&](Word& word) {
+            ordered &= word.stored != store_epoch_;
+            word.reader = word.loaded == load_epoch_ && word.reader != reg ? 0 : reg;
+            word.loaded = load_epoch_;
+        });
+        return ordered;
     }
-    void store(uint32_t offset, uint32_t bytes)
+    // False: bytes of the range were loaded to another register and no LocalMemBar<VEC_LOAD, VEC_STORE> came since.
+    bool store(uint32_t offset, uint32_t bytes, uintptr_t reg)
     {
         mark(offset, bytes, kWritten);
-        for (uint32_t word = offset / kWord; word <= (offset + bytes - 1) / kWord; ++word) stored_[word] = epoch_;
+        bool ordered = true;
+        for_words(offset, bytes, [&](Word& word) {
+            ordered &= word.loaded != load_epoch_ || word.reader == reg;
+            word.stored = store_epoch_;
+        });
+        return ordered;
     }
-    void fence() { ++epoch_; }
+    void fence(bool to_loads) { ++(to_loads ? store_epoch_ : load_epoch_); }
 
     // visit(begin, end) of every run of blocks with this use.
     template <class Visit>
@@ -54,14 +65,27 @@ public:
 private:
     static constexpr uint32_t kWord = 4;
 
+    struct Word {
+        uint32_t stored;   // epoch of the last store
+        uint32_t loaded;   // and of the last load
+        uintptr_t reader;  // the register that loaded it, 0: several
+    };
+
+    template <class Visit>
+    void for_words(uint32_t offset, uint32_t bytes, Visit visit)
+    {
+        for (uint32_t word = offset / kWord; word <= (offset + bytes - 1) / kWord; ++word) visit(words_[word]);
+    }
+
     void mark(uint32_t offset, uint32_t bytes, uint8_t use)
     {
         for (uint32_t block = offset / kBlock; block <= (offset + bytes - 1) / kBlock; ++block) use_[block] |= use;
     }
 
-    std::vector<uint8_t> use_;      // by block
-    std::vector<uint32_t> stored_;  // by word: epoch of the last store
-    uint32_t epoch_ = 0;
+    std::vector<uint8_t> use_;  // by block
+    std::vector<Word> words_;
+    uint32_t store_epoch_ = 0;  // counts LocalMemBars from stores to loads
+    uint32_t load_epoch_ = 0;   // and from loads to stores
 };
 
 }  // namespace twin

@@ -33,6 +33,15 @@ public:
         return false;
     }
 
+    // The range that holds an address, or null.
+    const GmRange* find(uint64_t address) const
+    {
+        for (const GmRange& r : ranges_) {
+            if (address >= r.begin && address < r.begin + r.bytes) return &r;
+        }
+        return nullptr;
+    }
+
     // Can the launch write any of these bytes? Bytes that it only reads cannot be raced for.
     bool may_be_written(uint64_t begin, uint64_t end) const
     {

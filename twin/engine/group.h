@@ -7,6 +7,7 @@
 
 #include "core.h"
 #include "gm_ranges.h"
+#include "log.h"
 #include "order.h"
 #include "race.h"
 #include "vector_run.h"
@@ -21,6 +22,10 @@ struct LaunchContext {
     const Order* order = nullptr;
     Observer* observer = nullptr;  // may be null
     Names names;
+    int kernel = 0;
+    const Mutation* mutation = nullptr;  // may be null
+    EffectLog* log = nullptr;            // may be null
+    bool wait_blocks_core = false;
     bool race = false;
     GmAccesses gm_accesses;  // race mode
     std::atomic<bool> stop{false};
@@ -32,7 +37,7 @@ public:
     GroupMemory memory;
     VectorCounts vector_counts;  // of all groups that this object has run
     std::unique_ptr<RaceCheck> race;
-    std::unique_ptr<Footprint> footprint;  // of the vector function that ran last; race mode
+    std::unique_ptr<Footprint> footprint;  // of the vector function that ran last; race mode and log
 
     Group()
     {
@@ -55,10 +60,8 @@ public:
         cancelled_ = false;
         error_.clear();
         if (kChecked) memory.reset();
-        if (launch.race) {
-            race = std::make_unique<RaceCheck>(index, launch.gm, launch.names, launch.gm_accesses);
-            if (!footprint) footprint = std::make_unique<Footprint>();
-        }
+        if (launch.race) race = std::make_unique<RaceCheck>(index, launch.gm, launch.names, launch.gm_accesses);
+        if ((launch.race || launch.log) && !footprint) footprint = std::make_unique<Footprint>();
         for (Core& c : core) {
             c.reset();
             c.program.start([this] { run_program(); });
@@ -121,6 +124,7 @@ private:
                 break;
         }
         if (launch_->observer) launch_->observer->executed(c, i);
+        if (launch_->log) launch_->log->instruction(c, i, footprint.get(), launch_->names, launch_->gm);
         queue.pop();
     }
 
@@ -167,9 +171,49 @@ inline void Core::suspend_until(const ProgramWait& reason)
     wait = {};
 }
 
-inline void Core::stamp(Instruction& instruction)
+inline Instruction& Core::reserve(Call call, Kind kind)
 {
-    if (group->race) group->race->issued(*this, instruction);
+    const uint64_t sequence = issued++;
+    const LaunchContext& launch = group->launch();
+    if (const Mutation::Edit* edit = launch.mutation ? launch.mutation->at(launch.kernel, index, sequence) : nullptr) {
+        for (const Mutation::Flag& flag : edit->added) push(flag, sequence);
+        if (edit->drop) return dropped_;
+        if (edit->moves) call.pipe = edit->pipe;
+    }
+    return push(call, kind, sequence);
+}
+
+inline bool Core::next_is_dropped()
+{
+    const LaunchContext& launch = group->launch();
+    const Mutation::Edit* edit = launch.mutation ? launch.mutation->at(launch.kernel, index, issued) : nullptr;
+    ++issued;
+    return edit && edit->drop;
+}
+
+inline Instruction& Core::push(const Call& call, Kind kind, uint64_t sequence)
+{
+    if (queue[queue_index(call.pipe)].full()) suspend_until({ProgramWait::kRoom, call, 0, 0});
+    Instruction& slot = queue[queue_index(call.pipe)].push();
+    slot.call = call;
+    slot.kind = kind;
+    slot.accesses = 0;
+    slot.sequence = sequence;
+    if (group->race) group->race->issued(*this, slot);
+    return slot;
+}
+
+inline void Core::push(const Mutation::Flag& flag, uint64_t sequence)
+{
+    Instruction& slot = push({"mutation", flag.pipe, Where::here()}, flag.kind, sequence);
+    slot.event = uint8_t(flag.event);
+    slot.flag = uint8_t(flag.kind == Kind::kCrossSet ? cross_id_at_target(flag.id) : flag.id);
+    slot.target_core = uint8_t(cross_target(flag.id));
+}
+
+inline std::string EffectLog::where(const Core& core)
+{
+    return format("kernel=%d group=%d", core.group->launch().kernel, core.group->index());
 }
 
 inline void Core::set_event(pipe_t pipe, int event, int id, Where where)
@@ -208,6 +252,12 @@ inline void Core::take_cross(pipe_t pipe, int id)
 }
 
 inline const Names& names_of(const Core& core) { return core.group->names(); }
+
+inline bool drops_fence(const Core& core, int function, int index)
+{
+    const Mutation* mutation = core.group->launch().mutation;
+    return mutation && mutation->drops_fence(VectorFunctions::instance().name(function), index);
+}
 
 inline Head ProgramOrder::next(Group& group) const
 {

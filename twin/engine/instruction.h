@@ -34,6 +34,12 @@ struct Call {
     Where where;
 };
 
+// "DataCopy (pages.h:25)"; the place of a vector function is not known.
+inline std::string describe(const Call& call)
+{
+    return call.where.file ? call.name + (" (" + to_string(call.where) + ")") : call.name;
+}
+
 enum class Kind : uint8_t { kRun, kBarrier, kSetFlag, kWaitFlag, kCrossSet, kCrossWait };
 
 struct Instruction {

@@ -50,6 +50,23 @@ inline void check_memory(const char* operand, const Region& region, Memory expec
     if (region.memory != expected) fail("%s is in %s, must be in %s", operand, name(region.memory), name(expected));
 }
 
+// A stride of a call, one more where a mutation asks for it; unused: the call has no second step.
+template <class T>
+void mutate_stride(const Core& core, const Call& call, const char* parameter, bool used, T& value)
+{
+    const LaunchContext& launch = core.group->launch();
+    if (!used) return;
+    if (launch.log) launch.log->stride(call, parameter);
+    if (launch.mutation && launch.mutation->changes_stride(call, parameter)) ++value;
+}
+
+// Bytes from the start of a tensor to an element.
+inline uint64_t mutated_offset(const Region& tensor, uint64_t bytes)
+{
+    const Mutation* mutation = running.core ? running.core->group->launch().mutation : nullptr;
+    return mutation ? mutation->offset(tensor, bytes) : bytes;
+}
+
 // A value of a field that the device knows and the twin does not offer.
 inline void check_unused(const char* parameter, int64_t value, int64_t required = 0)
 {

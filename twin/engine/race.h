@@ -215,8 +215,7 @@ private:
     {
         const int core = agent / kAgentsOfCore;
         std::string text = core == 0 ? "AIC" : "AIV" + std::to_string(core - 1);
-        text += " group " + std::to_string(group) + ", " + name(call.pipe) + ", " + call.name;
-        return call.where.file ? text + " (" + to_string(call.where) + ")" : text;
+        return text + " group " + std::to_string(group) + ", " + name(call.pipe) + ", " + twin::describe(call);
     }
 
     std::string remedy(const Touch& t, int group, int agent) const

@@ -77,12 +77,15 @@ private:
 struct VectorRun {
     Bytes ub{};
     bool active = false;
-    Footprint* footprint = nullptr;  // race mode
+    Footprint* footprint = nullptr;  // race mode and log
+    int function = 0;
+    int fences = 0;
     int64_t ops[kVectorOps] = {};
 };
 inline thread_local VectorRun vector_run;
 
 const Names& names_of(const Core& core);
+bool drops_fence(const Core& core, int function, int index);
 
 [[noreturn, gnu::cold]] inline void fail_vector(VectorOp op, const std::string& reason)
 {
@@ -111,7 +114,22 @@ inline void on_vector_op(VectorOp op)
     ++vector_run.ops[int(op)];
 }
 
-inline void on_vector_load(const void* from, uint32_t bytes, uint32_t align, VectorOp op)
+// Order inside a vector function, checked in race mode: LocalMemBar, or one register for both.
+[[noreturn, gnu::cold]] inline void fail_unfenced(VectorOp op, uint32_t offset, uint32_t bytes, bool load)
+{
+    const std::string buffer = names_of(*running.core).buffer(Memory::kUb, offset);
+    fail_vector(op,
+                format("race: UB [%#x, %#x)%s holds bytes that this vector function %s; LocalMemBar<%s> must stand "
+                       "between",
+                       offset, offset + bytes, buffer.c_str(), load ? "has stored" : "has loaded to another register",
+                       load ? "VEC_STORE, VEC_LOAD" : "VEC_LOAD, VEC_STORE"));
+}
+inline void record_store(VectorOp op, uint32_t offset, uint32_t bytes, uintptr_t reg)
+{
+    if (!vector_run.footprint->store(offset, bytes, reg)) fail_unfenced(op, offset, bytes, false);
+}
+
+inline void on_vector_load(const void* from, uint32_t bytes, uint32_t align, VectorOp op, uintptr_t reg)
 {
     uint32_t offset = vector_offset(from, bytes, align, op);
     const uint8_t* shadow = vector_run.ub.shadow + offset;
@@ -119,27 +137,27 @@ inline void on_vector_load(const void* from, uint32_t bytes, uint32_t align, Vec
         uint32_t at = offset + uint32_t(static_cast<const uint8_t*>(hole) - shadow);
         fail_vector(op, format("[%#x, %#x) reads UB byte %#x, which nothing has written", offset, offset + bytes, at));
     }
-    if (vector_run.footprint && !vector_run.footprint->load(offset, bytes)) {
-        const std::string buffer = names_of(*running.core).buffer(Memory::kUb, offset);
-        fail_vector(op, format("race: [%#x, %#x)%s holds bytes that this vector function has stored; "
-                               "LocalMemBar<VEC_STORE, VEC_LOAD> must stand between",
-                               offset, offset + bytes, buffer.c_str()));
+    if (vector_run.footprint && !vector_run.footprint->load(offset, bytes, reg)) {
+        fail_unfenced(op, offset, bytes, true);
     }
 }
 
-inline void on_vector_fence()
+inline void on_vector_fence(bool to_loads)
 {
-    if (vector_run.footprint) vector_run.footprint->fence();
+    if (!vector_run.footprint) return;
+    if (drops_fence(*running.core, vector_run.function, vector_run.fences++)) return;
+    vector_run.footprint->fence(to_loads);
 }
 
-inline void on_vector_store(void* to, uint32_t bytes, uint32_t align, VectorOp op)
+inline void on_vector_store(void* to, uint32_t bytes, uint32_t align, VectorOp op, uintptr_t reg)
 {
     uint32_t offset = vector_offset(to, bytes, align, op);
     mark(vector_run.ub + offset, bytes, true);
-    if (vector_run.footprint) vector_run.footprint->store(offset, bytes);
+    if (vector_run.footprint) record_store(op, offset, bytes, reg);
 }
 
-inline void on_vector_store_bytes(void* to, const uint8_t* active, uint32_t bytes, uint32_t align, VectorOp op)
+inline void on_vector_store_bytes(void* to, const uint8_t* active, uint32_t bytes, uint32_t align, VectorOp op,
+                                  uintptr_t reg)
 {
     uint32_t last = bytes;
     while (last > 0 && active[last - 1] == 0) --last;
@@ -148,7 +166,7 @@ inline void on_vector_store_bytes(void* to, const uint8_t* active, uint32_t byte
     for (uint32_t i = 0; i < last; ++i) {
         if (active[i] == 0) continue;
         vector_run.ub.shadow[offset + i] = 1;
-        if (vector_run.footprint) vector_run.footprint->store(offset + i, 1);
+        if (vector_run.footprint) record_store(op, offset + i, 1, reg);
     }
 }
 

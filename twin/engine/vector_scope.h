@@ -14,18 +14,19 @@ inline thread_local uint64_t running_ctrl = kCtrlDefault;
 
 #if QBSA_TWIN_CHECKED
 void on_vector_op(VectorOp op);
-void on_vector_load(const void* from, uint32_t bytes, uint32_t align, VectorOp op);
-void on_vector_store(void* to, uint32_t bytes, uint32_t align, VectorOp op);
-// LocalMemBar: loads after it see the stores before it.
-void on_vector_fence();
+// reg: the register, or the first of two; what comes to a place from the register that read it comes in order.
+void on_vector_load(const void* from, uint32_t bytes, uint32_t align, VectorOp op, uintptr_t reg);
+void on_vector_store(void* to, uint32_t bytes, uint32_t align, VectorOp op, uintptr_t reg);
+// LocalMemBar, from stores to loads or from loads to stores.
+void on_vector_fence(bool to_loads);
 // A store of which only the bytes with active[i] != 0 are written.
-void on_vector_store_bytes(void* to, const uint8_t* active, uint32_t bytes, uint32_t align, VectorOp op);
+void on_vector_store_bytes(void* to, const uint8_t* active, uint32_t bytes, uint32_t align, VectorOp op, uintptr_t reg);
 #else
 inline void on_vector_op(VectorOp) {}
-inline void on_vector_load(const void*, uint32_t, uint32_t, VectorOp) {}
-inline void on_vector_store(void*, uint32_t, uint32_t, VectorOp) {}
-inline void on_vector_fence() {}
-inline void on_vector_store_bytes(void*, const uint8_t*, uint32_t, uint32_t, VectorOp) {}
+inline void on_vector_load(const void*, uint32_t, uint32_t, VectorOp, uintptr_t) {}
+inline void on_vector_store(void*, uint32_t, uint32_t, VectorOp, uintptr_t) {}
+inline void on_vector_fence(bool) {}
+inline void on_vector_store_bytes(void*, const uint8_t*, uint32_t, uint32_t, VectorOp, uintptr_t) {}
 #endif
 
 }  // namespace twin

@@ -71,21 +71,25 @@ QBSA_INLINE void LoadAlign(U& dstReg, T* srcAddr)
     const uint8_t* from = (const uint8_t*)srcAddr;
     if constexpr (dist == LoadDist::DIST_NORM) {
         twin::on_vector_op(twin::VectorOp::kLoad);
-        twin::on_vector_load(from, twin::kRegBytes, twin::kBlockBytes, twin::VectorOp::kLoad);
+        twin::on_vector_load(from, twin::kRegBytes, twin::kBlockBytes, twin::VectorOp::kLoad,
+                             twin::identity(dstReg.chunks));
         twin::for_chunks(QBSA_EACH_CHUNK { dstReg.set(i, twin::load<uint32_t>(from + i * twin::kSimdBytes)); });
     } else if constexpr (dist == LoadDist::DIST_BRC_B32) {
         twin::on_vector_op(twin::VectorOp::kLoadBroadcast);
-        twin::on_vector_load(from, sizeof(uint32_t), sizeof(uint32_t), twin::VectorOp::kLoadBroadcast);
+        twin::on_vector_load(from, sizeof(uint32_t), sizeof(uint32_t), twin::VectorOp::kLoadBroadcast,
+                             twin::identity(dstReg.chunks));
         const uint32_t bits = twin::load_scalar<uint32_t>(from);
         twin::for_chunks(QBSA_EACH_CHUNK { dstReg.set(i, twin::splat(bits)); });
     } else if constexpr (dist == LoadDist::DIST_BLK) {
         twin::on_vector_op(twin::VectorOp::kLoadBlock);
-        twin::on_vector_load(from, twin::kBlockBytes, twin::kBlockBytes, twin::VectorOp::kLoadBlock);
+        twin::on_vector_load(from, twin::kBlockBytes, twin::kBlockBytes, twin::VectorOp::kLoadBlock,
+                             twin::identity(dstReg.chunks));
         twin::for_chunks(QBSA_EACH_CHUNK { dstReg.set(i, twin::repeat_block<i>(from)); });
     } else {
         static_assert(dist == LoadDist::DIST_E2B_B32, "LoadAlign: the twin has no such LoadDist");
         twin::on_vector_op(twin::VectorOp::kLoadPerBlock);
-        twin::on_vector_load(from, twin::kBlockBytes, twin::kBlockBytes, twin::VectorOp::kLoadPerBlock);
+        twin::on_vector_load(from, twin::kBlockBytes, twin::kBlockBytes, twin::VectorOp::kLoadPerBlock,
+                             twin::identity(dstReg.chunks));
         twin::for_chunks(QBSA_EACH_CHUNK { dstReg.set(i, twin::spread_to_blocks<i>(from)); });
     }
 }
@@ -97,7 +101,8 @@ QBSA_INLINE void LoadAlign(U& dstReg0, U& dstReg1, T* srcAddr)
     static_assert(twin::kTypeFits<T, U>, "LoadAlign: address and registers differ in type");
     static_assert(dist == LoadDist::DIST_DINTLV_B32, "LoadAlign: the twin has no such LoadDist for two registers");
     twin::on_vector_op(twin::VectorOp::kLoadPair);
-    twin::on_vector_load(srcAddr, 2 * twin::kRegBytes, twin::kBlockBytes, twin::VectorOp::kLoadPair);
+    twin::on_vector_load(srcAddr, 2 * twin::kRegBytes, twin::kBlockBytes, twin::VectorOp::kLoadPair,
+                         twin::identity(dstReg0.chunks));
     const uint8_t* from = (const uint8_t*)srcAddr;
     twin::for_chunks(QBSA_EACH_CHUNK {
         const auto a = twin::load<uint32_t>(from + 2 * i * twin::kSimdBytes);

@@ -5,7 +5,7 @@
 namespace AscendC {
 namespace Reg {
 
-// The host keeps program order anyway; race mode asks for the first kind.
+// The host keeps program order anyway; race mode asks for the first two kinds.
 template <MemType src, MemType dst>
 QBSA_INLINE void LocalMemBar()
 {
@@ -14,7 +14,7 @@ QBSA_INLINE void LocalMemBar()
                       (src == MemType::VEC_STORE && dst == MemType::VEC_STORE),
                   "LocalMemBar: the twin orders vector loads and stores only");
     twin::on_vector_op(twin::VectorOp::kMemBar);
-    if (src == MemType::VEC_STORE && dst == MemType::VEC_LOAD) twin::on_vector_fence();
+    if (src != dst) twin::on_vector_fence(dst == MemType::VEC_LOAD);
 }
 
 }  // namespace Reg

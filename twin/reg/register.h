@@ -108,6 +108,9 @@ using AscendC::Reg::MaskMergeMode;
 using AscendC::Reg::MaskReg;
 using AscendC::Reg::RegTensor;
 
+// Which register it is.
+QBSA_INLINE uintptr_t identity(const VecU32* chunks) { return reinterpret_cast<uintptr_t>(chunks); }
+
 // T as the caller spelt it (or DefaultType) must be the type of the register U.
 template <typename T, typename U>
 constexpr bool kTypeFits = std::is_same_v<T, DefaultType> || std::is_same_v<T, typename U::ActualT>;

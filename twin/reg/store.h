@@ -76,11 +76,12 @@ struct ActiveBytes {
 QBSA_INLINE void store_register(uint8_t* to, const VecU32* chunks, const ActiveBytes& active)
 {
     if (active.all()) {
-        on_vector_store(to, kRegBytes, kBlockBytes, VectorOp::kStore);
+        on_vector_store(to, kRegBytes, kBlockBytes, VectorOp::kStore, identity(chunks));
         for_chunks(QBSA_EACH_CHUNK { store(to + i * kSimdBytes, chunks[i]); });
         return;
     }
-    on_vector_store_bytes(to, (const uint8_t*)active.chunks, kRegBytes, kBlockBytes, VectorOp::kStore);
+    on_vector_store_bytes(to, (const uint8_t*)active.chunks, kRegBytes, kBlockBytes, VectorOp::kStore,
+                          identity(chunks));
     for_chunks<kPieces>(
         QBSA_EACH_CHUNK { store_piece(to + i * kPieceBytes, piece_of<i>(chunks), piece_of<i>(active.chunks)); });
 }
@@ -91,7 +92,7 @@ QBSA_INLINE void store_blocks(uint8_t* to, size_t pitch_bytes, const VecU32* chu
     if constexpr (kChecked) {
         for (size_t at = 0; at < kRegBytes; at += kBlockBytes) {
             on_vector_store_bytes(to + at / kBlockBytes * pitch_bytes, (const uint8_t*)active.chunks + at, kBlockBytes,
-                                  kBlockBytes, VectorOp::kStoreBlocks);
+                                  kBlockBytes, VectorOp::kStoreBlocks, identity(chunks));
         }
     }
     for_chunks<kPieces>(QBSA_EACH_CHUNK {
@@ -111,7 +112,7 @@ QBSA_INLINE void store_low_bytes(uint8_t* to, const VecU32* chunks, const Active
         bytes[i] = (uint8_t)chunks[i / kLanes][i % kLanes];
         wanted[i] = (uint8_t)active.chunks[i / kLanes][i % kLanes];
     }
-    on_vector_store_bytes(to, wanted, sizeof bytes, kBlockBytes, VectorOp::kStorePack4);
+    on_vector_store_bytes(to, wanted, sizeof bytes, kBlockBytes, VectorOp::kStorePack4, identity(chunks));
     for (size_t i = 0; i < sizeof bytes; ++i) {
         to[i] = wanted[i] != 0 ? bytes[i] : to[i];
     }
@@ -136,7 +137,8 @@ QBSA_INLINE void StoreAlign(T* dstAddr, U& srcReg, MaskReg& mask)
     uint8_t* to = (uint8_t*)dstAddr;
     if constexpr (dist == StoreDist::DIST_FIRST_ELEMENT_B32) {
         twin::on_vector_op(twin::VectorOp::kStoreFirst);
-        twin::on_vector_store(to, sizeof(uint32_t), sizeof(uint32_t), twin::VectorOp::kStoreFirst);
+        twin::on_vector_store(to, sizeof(uint32_t), sizeof(uint32_t), twin::VectorOp::kStoreFirst,
+                              twin::identity(srcReg.chunks));
         const uint32_t first = srcReg.chunks[0][0];
         std::memcpy(to, &first, sizeof first);
     } else if constexpr (dist == StoreDist::DIST_PACK4_B32) {
@@ -159,7 +161,8 @@ QBSA_INLINE void StoreAlign(T* dstAddr, U& srcReg0, U& srcReg1, MaskReg& /*mask*
     static_assert(twin::kTypeFits<T, U>, "StoreAlign: address and registers differ in type");
     static_assert(dist == StoreDist::DIST_INTLV_B32, "StoreAlign: the twin has no such StoreDist for two registers");
     twin::on_vector_op(twin::VectorOp::kStorePair);
-    twin::on_vector_store(dstAddr, 2 * twin::kRegBytes, twin::kBlockBytes, twin::VectorOp::kStorePair);
+    twin::on_vector_store(dstAddr, 2 * twin::kRegBytes, twin::kBlockBytes, twin::VectorOp::kStorePair,
+                          twin::identity(srcReg0.chunks));
     uint8_t* to = (uint8_t*)dstAddr;
     twin::for_chunks(QBSA_EACH_CHUNK {
         constexpr size_t kLanes = twin::kSimdBytes / sizeof(uint32_t);
