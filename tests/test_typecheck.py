@@ -43,7 +43,7 @@ def test_lines_keep_their_numbers():
     text = typecheck.LAUNCH.read_text()
     rewritten = typecheck.rewrite_launches(text)
     assert "<<<" not in rewritten and rewritten.count("\n") == text.count("\n")
-    assert rewritten.count("::typecheck::launch(") == text.count("<<<") == 2
+    assert rewritten.count("::typecheck::launch(") == text.count("<<<") == 3
 
 
 def test_errors_show_where_the_project_takes_part():
