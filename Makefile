@@ -68,7 +68,7 @@ test-npu: $(NPU_READY)
 	$(ON_NPU) $(NPU_BIN)/python -m qbsa env
 	$(ON_NPU) QBSA_TORCH_NPU_WHEELS=build/wheels $(NPU_BIN)/python -m pytest -q tests/npu tests/test_attention.py tests/test_selfcheck.py \
 		-k 'not hostile and not race and not twin_agree and not host_threads'
-	$(ON_NPU) $(NPU_BIN)/python examples/decoder_layer.py --attention-device npu:0 --tokens 1024 --chunk 512
+	$(ON_NPU) $(NPU_BIN)/python examples/decoder_layer.py --attention-device npu:0 --tokens 2048
 	$(ON_NPU) $(NPU_BIN)/python -m qbsa bundle verify
 	for queue in 0 2; do \
 		$(ON_NPU) TASK_QUEUE_ENABLE=$$queue $(NPU_BIN)/python -m pytest -q tests/npu/test_order.py || exit 1; \

@@ -36,8 +36,9 @@ class Npu:
     queue a launch on the current stream of that device. Tensors live until the launch.
     """
 
-    def __init__(self, twin: library.Twin):
+    def __init__(self, twin: library.Twin, kernels: ctypes.CDLL):
         self._twin = twin
+        self.is_virtual = hasattr(kernels, "virtual_device_launch")  # a test aid: twin/device
 
     def workspace_bytes(self, values: dict[str, Any]) -> int:
         return self._twin.workspace_bytes(values)
@@ -77,7 +78,10 @@ def load(device: torch.device) -> Npu:
 def state() -> str:
     """One line: whether NPU tensors work in this process, or why not. Imports torch_npu if the NPU part is there."""
     npu, reason = _load_once()
-    return f"{KERNELS} and {BINDING} loaded" if npu else f"NPU tensors are refused: {reason}"
+    if npu is None:
+        return f"NPU tensors are refused: {reason}"
+    virtual = ", on the virtual device: times say nothing about an NPU" if npu.is_virtual else ""
+    return f"{KERNELS} and {BINDING} loaded{virtual}"
 
 
 def device(name: str | torch.device) -> torch.device:
@@ -135,7 +139,7 @@ def _load() -> Npu:
     twin = library.current()
     if kernels.qbsa_contract() != twin.contract_text:
         raise UnavailableError(f"{KERNELS} and {twin.path.name} are of different versions; {_BUILD_AGAIN}")
-    return Npu(twin)
+    return Npu(twin, kernels)
 
 
 @functools.cache

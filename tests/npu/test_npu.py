@@ -96,11 +96,11 @@ def test_splits():
     assert same(qbsa.quant_block_sparse_attn(**arguments, metadata=metadata), on_cpu)
 
 
-def test_env_command(capsys):
+def test_env_command(virtual, capsys):
     assert cli.main(["env"]) == 0
     text = capsys.readouterr().out
     build = npu.build_record()["npu"]
-    assert "libqbsa_npu.so and _C_npu.so loaded" in text
+    assert "libqbsa_npu.so and _C_npu.so loaded, on the virtual device" in text
     assert f"arch dav-3510, cann {build['cann']}, torch {build['torch']}, torch_npu {build['torch_npu']}" in text
 
 
