@@ -6,7 +6,7 @@
 
 // X(name, value, meaning)
 #define QBSA_CONSTANTS(X)                                                                      \
-    X(kAbiVersion, 2, "rises with any change of this file or of metadata/plan.h")              \
+    X(kAbiVersion, 3, "rises with any change of this file or of metadata/plan.h")              \
     X(kHeadDim, 128, "columns of query, key, value and out")                                   \
     X(kBlockRows, 128, "query rows of a sparse block")                                         \
     X(kBlockKeys, 128, "keys of a sparse block; a page of the KV cache holds one block")       \

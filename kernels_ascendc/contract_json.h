@@ -1,10 +1,11 @@
 // contract.h and metadata/plan.h as JSON, the form in which Python reads them from a library:
-//   {"constants": {name: number}, "quant_modes": {..}, "mask_modes": {..}, "status": {..},
+//   {"constants": {name: number}, "quant_modes": {..}, "mask_modes": {..}, "status": {..}, "costs": {..},
 //    "records": {name: {"bytes": number, "fields": [[name, "u64" | "i64" | "i32" | "f32"], ..]}}}
 // Host code of both libraries.
 #pragma once
 #include <string>
 
+#include "../metadata/cost.h"
 #include "../metadata/plan.h"
 #include "contract.h"
 
@@ -50,6 +51,7 @@ inline const char* contract_json()
         ", " + json::list("quant_modes", '{', QBSA_QUANT_MODES(QBSA_JSON_NUMBER) std::string(), '}') + ", " +
         json::list("mask_modes", '{', QBSA_MASK_MODES(QBSA_JSON_NUMBER) std::string(), '}') + ", " +
         json::list("status", '{', QBSA_STATUS(QBSA_JSON_NUMBER) std::string(), '}') + ", " +
+        json::list("costs", '{', QBSA_COSTS(QBSA_JSON_NUMBER) std::string(), '}') + ", " +
         json::list(
             "records", '{',
             json::record("AttentionArgs", sizeof(AttentionArgs), QBSA_ATTENTION_ARGS(QBSA_JSON_FIELD) std::string()) +

@@ -119,9 +119,11 @@ public:
     __aicore__ inline bool read_task(i64 index, Task& task) const
     {
         const i64 q_block = index % args_.q_blocks;
-        const i64 head_index = index / args_.q_blocks;
-        task.head = head_index % args_.heads_q;
-        task.batch = head_index / args_.heads_q;
+        const i64 stream = index / args_.q_blocks;
+        const i64 kv_head = stream % args_.heads_kv;
+        const i64 rank = stream / args_.heads_kv / args_.batch;
+        task.batch = stream / args_.heads_kv % args_.batch;
+        task.head = kv_head * (args_.heads_q / args_.heads_kv) + rank;
         const i64 begin = sequence_begin(task.batch);
         task.q_len = sequence_end(task.batch) - begin;
         task.first_row = q_block * kBlockRows;

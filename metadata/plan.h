@@ -1,8 +1,9 @@
 // The plan: what the scheduler writes and the attention kernel reads; the metadata tensor is its bytes.
 //
-// A plan says where, never what. A task is one (batch, query head, query block); task t stands for
-// batch = t / (heads_q * q_blocks), head = t / q_blocks % heads_q, block = t % q_blocks. A position is a task and a
-// pair of entries of its list. Core c works from position (task_begin, pair_begin) up to (task_end, pair_end); the
+// A plan says where, never what. A task is one (batch, query head, query block). Tasks are numbered by the rank of the
+// head in its KV group, then batch, KV head, query block, the last one fastest. So the heads of a group lie on different
+// cores, which pass the same K and V at the same time. A position is a task and a pair of entries of its list. Core c
+// works from position (task_begin, pair_begin) up to (task_end, pair_end); the
 // kernel reads lengths and lists itself, and a range that ends with its task ends at the task's real end.
 //
 // A split task is cut inside its list. Its pieces lie on consecutive cores; each leaves a partial result in the
@@ -20,8 +21,8 @@
     X(i64, batch, "static shape the plan was made for")                      \
     X(i64, heads_q, "static shape the plan was made for")                    \
     X(i64, q_blocks, "static shape the plan was made for")                   \
-    X(i64, total_cost, "sum over all cores, in the unit of metadata/cost.h") \
-    X(i64, max_cost, "cost of the busiest core")                             \
+    X(i64, total_cost, "of all cores and merges, in the unit of metadata/cost.h") \
+    X(i64, max_cost, "of the busiest core and the longest merge")                             \
     X(i32, splits, "split tasks; 0 in a plan of kPlanWords")
 
 #define QBSA_CORE_PLAN_FIELDS(X)                                                  \

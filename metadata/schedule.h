@@ -1,7 +1,8 @@
 // The scheduler: lengths of lists -> contiguous ranges of work, one per core, with the smallest load of the busiest
-// core. Same text on the AICPU and on the host; a few passes over the lengths, no allocation.
+// core. Same text on the AICPU and on the host; one pass over the lengths and no allocation.
 //
-//   Fill      hands tasks to cores in order, none beyond a given limit; where tasks may be cut, it cuts at a pair
+//   Filler    adds up the costs of chunks of tasks, once; hands tasks to cores in order, none beyond a given limit,
+//             whole chunks at a time; where tasks may be cut, it cuts at a pair
 //   schedule  bisects for the smallest limit that all tasks fit under, then fills once more into the plan
 #pragma once
 #include "cost.h"
@@ -11,216 +12,300 @@ namespace qbsa {
 
 QBSA_DEFINE_CHECKS(host, , )
 
-// The list length of each task in order, read through the strides of the caller's tensors.
-class TaskLengths {
+// Reads task after task through the strides of the caller's tensors.
+class TaskReader {
 public:
-    explicit TaskLengths(const ScheduleArgs& args)
+    explicit TaskReader(const ScheduleArgs& args)
         : args_(args),
           lengths_(reinterpret_cast<const i32*>(args.sparse_seq_len)),
-          cu_seqlens_(reinterpret_cast<const i32*>(args.cu_seqlens_q))
+          cu_seqlens_(reinterpret_cast<const i32*>(args.cu_seqlens_q)),
+          group_(args.heads_q / args.heads_kv)
     {
     }
 
     i64 tasks() const { return args_.batch * args_.heads_q * args_.q_blocks; }
 
-    // Calls visit(entries) for every task, in order; -1: the sequence does not have that query block.
-    template <class Visit>
-    void for_each(Visit visit) const
+    void seek(i64 task)
     {
-        for (i64 batch = 0; batch < args_.batch; ++batch) {
-            const i64 real_blocks = num_real_blocks(batch);
-            for (i64 head = 0; head < args_.heads_q; ++head) {
-                const i32* row = lengths_ + batch * args_.seq_len_batch_stride + head * args_.seq_len_head_stride;
-                for (i64 block = 0; block < args_.q_blocks; ++block) {
-                    const i64 entries = block < real_blocks ? row[block * args_.seq_len_block_stride] : -1;
-                    visit(block < real_blocks && entries < 0 ? 0 : entries);
-                }
-            }
+        block_ = task % args_.q_blocks;
+        const i64 stream = task / args_.q_blocks;
+        kv_head_ = stream % args_.heads_kv;
+        batch_ = stream / args_.heads_kv % args_.batch;
+        rank_ = stream / args_.heads_kv / args_.batch;
+        open_batch();
+        open_row();
+    }
+
+    // The task at hand; then on to the one after it. Not to be called after the last.
+    TaskSize next()
+    {
+        TaskSize size = {-1, false};
+        if (block_ < real_blocks_) {
+            const i64 entries = row_[block_ * args_.seq_len_block_stride];
+            size.entries = entries < 0 ? 0 : entries;
+            size.is_short = block_ == short_block_;
         }
+        if (++block_ == args_.q_blocks) {
+            block_ = 0;
+            if (++kv_head_ == args_.heads_kv) {
+                kv_head_ = 0;
+                if (++batch_ == args_.batch) {
+                    batch_ = 0;
+                    ++rank_;
+                }
+                open_batch();
+            }
+            open_row();
+        }
+        return size;
     }
 
 private:
-    i64 num_real_blocks(i64 batch) const
+    void open_row()
     {
+        const i64 head = kv_head_ * group_ + rank_;
+        row_ = lengths_ + batch_ * args_.seq_len_batch_stride + head * args_.seq_len_head_stride;
+    }
+
+    void open_batch()
+    {
+        real_blocks_ = args_.q_blocks;
+        short_block_ = -1;
         if (!cu_seqlens_) {
-            return args_.q_blocks;
+            return;
         }
-        const i64 rows = static_cast<i64>(cu_seqlens_[batch + 1]) - cu_seqlens_[batch];
+        const i64 rows = static_cast<i64>(cu_seqlens_[batch_ + 1]) - cu_seqlens_[batch_];
         const i64 blocks = rows <= 0 ? 0 : (rows + kBlockRows - 1) / kBlockRows;
-        return blocks < args_.q_blocks ? blocks : args_.q_blocks;
+        const i64 rows_of_last = rows - (blocks - 1) * kBlockRows;
+        real_blocks_ = blocks < args_.q_blocks ? blocks : args_.q_blocks;
+        short_block_ = rows_of_last <= kBlockRows / 2 ? blocks - 1 : -1;
     }
 
     const ScheduleArgs& args_;
     const i32* lengths_;
     const i32* cu_seqlens_;
+    const i32* row_ = nullptr;
+    i64 group_;  // query heads that share a KV head
+    i64 rank_ = 0;
+    i64 batch_ = 0;
+    i64 kv_head_ = 0;
+    i64 block_ = 0;
+    i64 real_blocks_ = 0;
+    i64 short_block_ = -1;
 };
 
-// A position in the work: pairs of lists, in task order.
-struct Position {
-    i64 task;
-    i64 pair;
-};
-
-// Fills cores one after the other up to `limit`; the last core takes what is left.
-class Fill {
+class Filler {
 public:
-    // plan: written when given, its header fields cores and splits too. most_pieces: of one task.
-    Fill(i32 cores, i64 limit, i32 most_pieces, Plan* plan)
-        : cores_(cores), limit_(limit), most_pieces_(most_pieces), plan_(plan)
+    Filler(const ScheduleArgs& args, i32 cores) : reader_(args), tasks_(reader_.tasks()), cores_(cores)
     {
-        open_core();
+        while (tasks_ > kMaxChunks << chunk_shift_) {
+            ++chunk_shift_;
+        }
+        if (tasks_ > 0) {
+            reader_.seek(0);
+        }
+        for (i64 task = 0; task < tasks_; ++task) {
+            const i64 cost = reader_.next().cost(0);
+            const i64 chunk = task >> chunk_shift_;
+            chunk_cost_[chunk] = cost + (task == chunk << chunk_shift_ ? 0 : chunk_cost_[chunk]);
+            largest_ = cost > largest_ ? cost : largest_;
+            total_ += cost;
+        }
     }
 
-    void add(i64 entries)
+    i64 largest() const { return largest_; }
+    i64 even_share() const { return (total_ + cores_ - 1) / cores_; }
+
+    // Fills cores one after the other up to `limit`; false: tasks are left. most_pieces: of one task. plan: written when
+    // given, its header fields splits, max_cost and total_cost too; its last core takes what is left.
+    bool fill(i64 limit, i32 most_pieces, Plan* plan)
     {
-        if (entries >= 0) {
-            place(entries);
+        task_ = 0;
+        pair_ = 0;
+        pieces_ = 1;
+        busiest_ = 0;
+        most_pieces_ = 1;
+        longest_merge_ = 0;
+        if (tasks_ > 0) {
+            reader_.seek(0);
+            size_ = reader_.next();
         }
-        ++at_.task;
+        for (i32 core = 0; core < cores_ && (plan || task_ < tasks_); ++core) {
+            if (plan) {
+                plan->core[core].task_begin = task_;
+                plan->core[core].pair_begin = static_cast<i32>(pair_);
+            }
+            const bool takes_all = plan && core + 1 == cores_;
+            const i64 load = fill_core(takes_all ? kNoLimit : limit, most_pieces);
+            busiest_ = load > busiest_ ? load : busiest_;
+            if (plan) {
+                store(core, load, plan);
+            }
+        }
+        return task_ >= tasks_;
     }
 
-    // Closes the remaining cores. Returns the load of the busiest one.
-    i64 finish()
-    {
-        close_core();
-        while (core_ + 1 < cores_) {
-            ++core_;
-            open_core();
-            close_core();
-        }
-        return busiest_;
-    }
+    // Of the last fill: load of the busiest core.
+    i64 busiest() const { return busiest_; }
+    // Of the last fill: most pieces of a task.
+    i32 most_pieces() const { return most_pieces_; }
+    // Of the last fill: cost of the busiest core and the longest merge after it.
+    i64 makespan() const { return busiest_ + longest_merge_; }
 
 private:
-    void place(i64 entries)
+    static constexpr i64 kMaxChunks = 1024;
+    static constexpr i64 kNoLimit = INT64_MAX / 2;
+
+    // Takes tasks from (task_, pair_) on, up to `limit`; returns their cost.
+    i64 fill_core(i64 limit, i32 most_pieces)
     {
-        i32 pieces = 1;
-        at_.pair = 0;
-        while (core_ + 1 < cores_ && load_ + piece_cost(entries) > limit_) {
-            const i64 pairs = pieces < most_pieces_ ? pairs_that_fit(entries) : 0;
-            if (pairs > 0) {
-                load_ += cost::kTask + cost::kMerge + pairs * cost::kMacroBlock;
-                at_.pair += pairs;
-                note_cut(pieces++);
-            } else if (load_ == 0) {
-                break;  // not even an empty core can hold it, and it may not be cut
+        i64 load = 0;
+        while (task_ < tasks_) {
+            if (pair_ == 0 && (task_ & ((i64(1) << chunk_shift_) - 1)) == 0 && skip_chunks(limit, load)) {
+                continue;
             }
-            close_core();
-            ++core_;
-            open_core();
+            const i64 cost = size_.cost(pair_);
+            if (load + cost > limit) {
+                return load + cut(limit - load, most_pieces);
+            }
+            load += cost;
+            pair_ = 0;
+            pieces_ = 1;
+            if (++task_ < tasks_) {
+                size_ = reader_.next();
+            }
         }
-        load_ += piece_cost(entries);
-        at_.pair = 0;
+        return load;
     }
 
-    // What is left of the task at hand.
-    i64 piece_cost(i64 entries) const { return rest_cost(entries, at_.pair) + (at_.pair > 0 ? cost::kMerge : 0); }
-
-    // Pairs of the task at hand that the core still takes, leaving at least one for the next.
-    i64 pairs_that_fit(i64 entries) const
+    // From the start of a chunk: takes chunks that fit whole.
+    bool skip_chunks(i64 limit, i64& load)
     {
-        const i64 room = limit_ - load_ - cost::kTask - cost::kMerge;
-        const i64 left = (entries + 1) / kBlocksPerMacro - at_.pair - 1;
-        const i64 fit = room <= 0 ? 0 : room / cost::kMacroBlock;
-        return fit < left ? fit : (left > 0 ? left : 0);
+        const i64 first = task_ >> chunk_shift_;
+        const i64 chunks = ((tasks_ - 1) >> chunk_shift_) + 1;
+        i64 chunk = first;
+        for (; chunk < chunks && load + chunk_cost_[chunk] <= limit; ++chunk) {
+            load += chunk_cost_[chunk];
+        }
+        if (chunk == first) {
+            return false;
+        }
+        task_ = chunk == chunks ? tasks_ : chunk << chunk_shift_;
+        if (task_ < tasks_) {
+            reader_.seek(task_);
+            size_ = reader_.next();
+        }
+        return true;
     }
 
-    void note_cut(i32 pieces)
+    // Takes as many pairs of the task at hand as `room` holds, leaving at least one; returns their cost.
+    i64 cut(i64 room, i32 most_pieces)
     {
-        if (!plan_) {
+        const i64 left = (size_.entries + 1) / kBlocksPerMacro - pair_ - 1;
+        const i64 fit = (room - cost::kTask) / size_.macro_block();
+        const i64 pairs = fit < left ? fit : left;
+        if (pairs <= 0 || pieces_ >= most_pieces) {
+            return 0;
+        }
+        pair_ += pairs;
+        ++pieces_;
+        most_pieces_ = pieces_ > most_pieces_ ? pieces_ : most_pieces_;
+        const i64 merge = merge_cost(pieces_, size_.is_short);
+        longest_merge_ = merge > longest_merge_ ? merge : longest_merge_;
+        return cost::kTask + pairs * size_.macro_block();
+    }
+
+    // The range and cost of `core`, whose end is the position at hand; and the split task it ends in.
+    void store(i32 core_index, i64 load, Plan* plan) const
+    {
+        CorePlan& core = plan->core[core_index];
+        core.task_end = task_;
+        core.pair_end = static_cast<i32>(pair_);
+        core.cost = load;
+        core.check = host_core_check(&core);
+        plan->header.total_cost += load;
+        if (pair_ == 0) {
             return;
         }
-        if (pieces == 1) {
-            plan_->split[plan_->header.splits++] = {at_.task, core_, 2, 0, 0};
-        } else {
-            plan_->split[plan_->header.splits - 1].pieces = pieces + 1;
+        const bool is_new = plan->header.splits == 0 || plan->split[plan->header.splits - 1].task != task_;
+        if (is_new) {
+            plan->split[plan->header.splits++] = {task_, core_index, 1, 0, 0};
         }
+        SplitTask& split = plan->split[plan->header.splits - 1];
+        plan->header.total_cost += merge_cost(pieces_, size_.is_short);
+        plan->header.total_cost -= is_new ? 0 : merge_cost(split.pieces, size_.is_short);
+        split.pieces = pieces_;
     }
 
-    void open_core()
-    {
-        load_ = 0;
-        if (plan_) {
-            plan_->core[core_].task_begin = at_.task;
-            plan_->core[core_].pair_begin = static_cast<i32>(at_.pair);
-        }
-    }
-
-    void close_core()
-    {
-        busiest_ = load_ > busiest_ ? load_ : busiest_;
-        if (plan_) {
-            CorePlan& core = plan_->core[core_];
-            core.task_end = at_.task;
-            core.pair_end = static_cast<i32>(at_.pair);
-            core.cost = load_;
-            core.check = host_core_check(&core);
-        }
-    }
-
+    TaskReader reader_;
+    i64 tasks_;
     i32 cores_;
-    i64 limit_;
-    i32 most_pieces_;
-    Plan* plan_;
-    i32 core_ = 0;
-    i64 load_ = 0;
+    i32 chunk_shift_ = 0;
+    i64 largest_ = 0;
+    i64 total_ = 0;
+    i64 chunk_cost_[kMaxChunks];
+
+    i64 task_ = 0;  // the position: pairs before pair_ of task_, and all tasks before it, are handed out
+    i64 pair_ = 0;
+    TaskSize size_ = {-1, false};  // of task_
+    i32 pieces_ = 1;               // of task_, so far
     i64 busiest_ = 0;
-    Position at_ = {0, 0};
+    i32 most_pieces_ = 1;
+    i64 longest_merge_ = 0;
 };
 
-inline i64 fill(const TaskLengths& lengths, i32 cores, i64 limit, i32 most_pieces, Plan* plan)
-{
-    Fill cut(cores, limit, most_pieces, plan);
-    lengths.for_each([&](i64 entries) { cut.add(entries); });
-    return cut.finish();
-}
+// A way to fill, and what it takes: the busiest core and the longest merge after it.
+struct Choice {
+    i64 limit;
+    i32 most_pieces;
+    i64 makespan;
+};
 
-// The smallest limit, to half a percent, under which all tasks fit.
-inline i64 smallest_limit(const TaskLengths& lengths, i32 cores, i64 total, i64 largest, i32 most_pieces)
+// With the smallest limit under which all tasks fit.
+inline Choice smallest_limit(Filler& filler, i32 most_pieces)
 {
-    constexpr i64 kPrecision = 200;
-    const i64 even = (total + cores - 1) / cores;
-    i64 low = even > largest || most_pieces > 1 ? even : largest;
-    i64 high = even + largest;
+    const i64 even = filler.even_share();
+    i64 low = even > filler.largest() || most_pieces > 1 ? even : filler.largest();
+    i64 high = even + filler.largest();
     while (low < high) {
         const i64 middle = low + (high - low) / 2;
-        if (fill(lengths, cores, middle, most_pieces, nullptr) <= middle) {
-            high = middle;
+        if (filler.fill(middle, most_pieces, nullptr)) {
+            high = filler.busiest() < middle ? filler.busiest() : middle;
         } else {
             low = middle + 1;
         }
-        if ((high - low) * kPrecision <= low) {
+    }
+    filler.fill(high, most_pieces, nullptr);
+    return {high, most_pieces, filler.makespan()};
+}
+
+// Without cuts, or with those that gain more than one percent, the merge included. Merging takes as long as the task
+// with the most pieces, so half as many are tried too.
+inline Choice choose(Filler& filler, i32 most_pieces)
+{
+    constexpr i64 kWorthwhile = 100;
+    Choice best = smallest_limit(filler, 1);
+    while (most_pieces > 1) {
+        const Choice choice = smallest_limit(filler, most_pieces);
+        if (choice.makespan + choice.makespan / kWorthwhile >= best.makespan) {
             break;
         }
+        best = choice;
+        most_pieces = filler.most_pieces() / 2;
     }
-    return high;
+    return best;
+}
+
+inline bool can_schedule(const ScheduleArgs& args)
+{
+    return args.cores >= 1 && args.cores <= kMaxCores && args.max_kv_splits >= 0 && args.batch >= 0 &&
+           args.heads_q >= 0 && args.heads_kv >= 1 && args.heads_q % args.heads_kv == 0 && args.q_blocks >= 0;
 }
 
 // plan: kPlanWords, or kSplitPlanWords when args.max_kv_splits is not 1.
 inline void schedule(const ScheduleArgs& args, i32 cores, Plan* plan)
 {
-    const TaskLengths lengths(args);
-    i64 total = 0;
-    i64 largest = 0;
-    lengths.for_each([&](i64 entries) {
-        const i64 cost = entries < 0 ? 0 : rest_cost(entries, 0);
-        total += cost;
-        largest = cost > largest ? cost : largest;
-    });
-
     const bool may_split = args.max_kv_splits != 1;
-    i32 most_pieces = 1;
-    i64 limit = smallest_limit(lengths, cores, total, largest, 1);
-    if (may_split) {
-        const i32 allowed = args.max_kv_splits == 0 || args.max_kv_splits > cores ? cores : args.max_kv_splits;
-        const i64 with_splits = smallest_limit(lengths, cores, total, largest, allowed);
-        constexpr i64 kWorthwhile = 50;  // a merge kernel for less than 2 % is not
-        if (with_splits + with_splits / kWorthwhile < limit) {
-            limit = with_splits;
-            most_pieces = allowed;
-        }
-    }
-
     PlanHeader& header = plan->header;
     header = PlanHeader();
     header.magic = kPlanMagic;
@@ -236,10 +321,12 @@ inline void schedule(const ScheduleArgs& args, i32 cores, Plan* plan)
     for (i32 split = 0; may_split && split < kMaxCores; ++split) {
         plan->split[split] = SplitTask();
     }
-    header.max_cost = fill(lengths, cores, limit, most_pieces, plan);
-    for (i32 core = 0; core < cores; ++core) {
-        header.total_cost += plan->core[core].cost;
-    }
+
+    Filler filler(args, cores);
+    const bool any_number = args.max_kv_splits == 0 || args.max_kv_splits > cores;
+    const Choice choice = choose(filler, any_number ? cores : args.max_kv_splits);
+    filler.fill(choice.limit, choice.most_pieces, plan);
+    header.max_cost = filler.makespan();
     for (i32 split = 0; split < header.splits; ++split) {
         plan->split[split].check = host_split_check(&plan->split[split]);
     }

@@ -14,7 +14,7 @@ import numpy
 import torch
 
 from . import __version__, bundle, bundle_maker, isa, library, npu, profile_cli, selfcheck
-from .plan import show_plan
+from .plan import plot_plan, show_plan
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,9 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m qbsa", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     _add(commands, "env", _env, "show versions, libraries and what this machine offers")
-    _add(commands, "plan", _plan, "print a plan: ranges and load of each core").add_argument(
-        "file", metavar="FILE.pt", help="a metadata tensor written by torch.save"
-    )
+    show = _add(commands, "plan", _plan, "print a plan: ranges and load of each core")
+    show.add_argument("file", metavar="FILE.pt", help="a metadata tensor written by torch.save")
+    show.add_argument("--png", type=Path, metavar="OUT.png", help="draw it too; needs matplotlib")
     _add_bundle_commands(commands)
     _add_selfcheck_command(commands)
     text = "model where the time of a call goes on a chip"
@@ -156,4 +156,7 @@ def _plan(options: argparse.Namespace) -> str:
     metadata = torch.load(options.file, map_location="cpu", weights_only=True)
     if not isinstance(metadata, torch.Tensor):
         raise ValueError(f"{options.file} must hold one tensor; got {type(metadata).__name__}")
-    return show_plan(metadata)
+    text = show_plan(metadata)
+    if options.png:
+        plot_plan(metadata, options.png)
+    return text

@@ -39,12 +39,13 @@ _clock: contextvars.ContextVar[Clock | None] = contextvars.ContextVar("qbsa_cloc
 
 @dataclasses.dataclass(frozen=True)
 class Contract:
-    """contract.h and plan.h as the library tells them: numbers by name, records as ctypes structures."""
+    """contract.h, plan.h and cost.h as the library tells them: numbers by name, records as ctypes structures."""
 
     constants: dict[str, int]
     quant_modes: dict[str, int]
     mask_modes: dict[str, int]
     status: dict[str, int]
+    costs: dict[str, int]
     records: dict[str, type[ctypes.Structure]]
 
     def record(self, name: str, values: dict[str, Any]) -> ctypes.Structure:
@@ -275,7 +276,7 @@ def _plain(name: str, value: Any) -> Any:
 
 def _parse_contract(text: dict[str, Any]) -> Contract:
     records = {name: _structure(name, record) for name, record in text["records"].items()}
-    return Contract(text["constants"], text["quant_modes"], text["mask_modes"], text["status"], records)
+    return Contract(text["constants"], text["quant_modes"], text["mask_modes"], text["status"], text["costs"], records)
 
 
 def _structure(name: str, record: dict[str, Any]) -> type[ctypes.Structure]:

@@ -5,13 +5,13 @@ A piece restarts the running maximum, so the truth restarts at the borders of th
 
 import ctypes
 import random
-from itertools import product
 
 import cases
 import pytest
 import qbsa
 import reference
 import torch
+import workloads
 from cases import Case
 from qbsa import backend, compare, library, plan
 
@@ -24,23 +24,13 @@ def plan_for(inputs, max_kv_splits=0, cores=0, **changes):
     """A plan for the call; cores 0: the library's default."""
     given = inputs | changes
     seq_len = given["sparse_seq_len"]
-    batch, heads_q, q_blocks = seq_len.shape
     if cores == 0:
-        heads_kv = given["key"].shape[1]
+        heads_q, heads_kv = seq_len.shape[1], given["key"].shape[1]
         return qbsa.quant_block_sparse_attn_metadata(
             seq_len, heads_q, heads_kv, 128, cu_seqlens_q=given["cu_seqlens_q"], max_kv_splits=max_kv_splits
         )
-    metadata = torch.zeros(library.plan_words(max_kv_splits), dtype=torch.int32)
-    fields = {name: 0 for name, _ in library.contract().records["ScheduleArgs"]._fields_}
-    strides = dict(zip(("batch", "head", "block"), seq_len.stride(), strict=True))
-    library.current().schedule(
-        fields
-        | {f"seq_len_{axis}_stride": stride for axis, stride in strides.items()}
-        | {"sparse_seq_len": seq_len.data_ptr(), "cu_seqlens_q": given["cu_seqlens_q"].data_ptr()}
-        | {"plan": metadata.data_ptr(), "batch": batch, "heads_q": heads_q, "q_blocks": q_blocks}
-        | {"cores": cores, "max_kv_splits": max_kv_splits}
-    )
-    return metadata
+    workload = workloads.Workload(seq_len, given["key"].shape[1], given["cu_seqlens_q"])
+    return workloads.make_plan(workload, cores, max_kv_splits)
 
 
 def attend(inputs, metadata):
@@ -65,7 +55,9 @@ def truth_of_plan(inputs, metadata):
     batches, heads, q_blocks = inputs["sparse_seq_len"].shape
     ranges = pieces_of(metadata)
     parts = []
-    for task, place in enumerate(product(range(batches), range(heads), range(q_blocks))):
+    for task in range(batches * heads * q_blocks):
+        heads_kv = inputs["key"].shape[1]
+        place = plan.place(task, batch=batches, heads_q=heads, heads_kv=heads_kv, q_blocks=q_blocks)
         truths = []
         for first, last in ranges.get(task, [(0, None)]):
             lists = inputs["sparse_indices"].clone()
