@@ -19,6 +19,12 @@
 
 namespace qbsa {
 
+using AscendC::HardEvent;
+using AscendC::LocalTensor;
+using AscendC::SetFlag;
+using AscendC::TPosition;
+using AscendC::WaitFlag;
+
 static constexpr uint32_t kMacroKeys = kBlocksPerMacro * kBlockKeys;
 static constexpr uint32_t kAivRows = kBlockRows / arch::kAivPerAic;
 static constexpr uint32_t kBandRows = 32;

@@ -20,12 +20,6 @@
 
 namespace qbsa {
 
-using AscendC::HardEvent;
-using AscendC::LocalTensor;
-using AscendC::SetFlag;
-using AscendC::TPosition;
-using AscendC::WaitFlag;
-
 // Ids of MTE2_MTE1 and MTE1_MTE2; each names the first of its slots. Q comes with the first keys of its task.
 enum CubeLoad : int32_t {
     kQueryLoaded = 0,

@@ -9,12 +9,6 @@
 
 namespace qbsa {
 
-using AscendC::HardEvent;
-using AscendC::LocalTensor;
-using AscendC::SetFlag;
-using AscendC::TPosition;
-using AscendC::WaitFlag;
-
 // LSE of a row that sees no key: -FLT_MAX.
 static constexpr float kEmptyLse = -3.402823466e+38f;
 
