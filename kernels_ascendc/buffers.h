@@ -105,10 +105,11 @@ static constexpr uint32_t kEnd = kWork + work::kSize * sizeof(float);
 static_assert(kEnd <= arch::kUbBytes, "UB is full");
 }  // namespace ub
 
-// The merge kernel has UB to itself: partial results of two pieces, their weights, the sum, out and lse.
+// The merge kernel has UB to itself: partial results of some pieces, the weights of all, the sum, out and lse.
 namespace merge_ub {
+static constexpr uint32_t kSlots = 5;  // pieces on their way at a time; one more event id is for their LSE
 static constexpr uint32_t kPartials = 0;
-static constexpr uint32_t kAcc = kPartials + ub::kSlots * kPvTile * sizeof(float);
+static constexpr uint32_t kAcc = kPartials + kSlots * kPvTile * sizeof(float);
 static constexpr uint32_t kWeights = kAcc + kPvTile * sizeof(float);
 static constexpr uint32_t kOut = kWeights + kMaxCores * kAivRows * sizeof(float);
 static constexpr uint32_t kLse = kOut + kAivRows * ub::kOutPitchBlocks * arch::kDataBlockBytes;

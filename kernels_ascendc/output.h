@@ -2,6 +2,7 @@
 #pragma once
 #include "kernel_operator.h"
 
+#include "accumulate.h"
 #include "arch.h"
 #include "buffers.h"
 #include "contract.h"
@@ -34,6 +35,17 @@ __aicore__ inline RowRange row_range(const Task& task, i64 half)
     range.first = (i32)half * share;
     range.rows = (i32)clamp(task.rows - range.first, 0, share);
     return range;
+}
+
+// Groups of eight that hold `rows` rows.
+__aicore__ inline uint16_t row_groups(i32 rows) { return (uint16_t)((rows + kGroupRows - 1) / kGroupRows); }
+
+// A copy of that many groups of each slab, from one [8 slabs][64 rows][16] fp32 to another.
+__aicore__ inline AscendC::DataCopyParams copy_groups(uint16_t groups)
+{
+    constexpr uint16_t kGroupBlocks = kTile * sizeof(float) / arch::kDataBlockBytes;
+    const uint16_t gap = kAivRows / kGroupRows * kGroupBlocks - groups * kGroupBlocks;
+    return AscendC::DataCopyParams(kOutSlabs, groups * kGroupBlocks, gap, gap);
 }
 
 class OutputRows {

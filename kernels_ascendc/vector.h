@@ -239,14 +239,14 @@ private:
                                                v_descale_.GetValue(head_kv(macro.task)), kEmptyLse);
     }
 
-    // acc and LSE of one piece to its slot of the workspace.
+    // acc, the rows that exist, and LSE of one piece to its slot of the workspace.
     __aicore__ inline void write_partial(const Task& task, const RowRange& range)
     {
-        constexpr uint16_t kRowBlocks = kSlabKeys * sizeof(float) / arch::kDataBlockBytes;
-        const uint16_t blocks = range.bands * kBandRows * kRowBlocks;
-        const uint16_t gap = kAivRows * kRowBlocks - blocks;
+        if (range.rows == 0) {
+            return;
+        }
         AscendC::DataCopy(partial_lse(task), lse_ub_, kAivRows);
-        AscendC::DataCopy(partial(task), acc_, AscendC::DataCopyParams(kOutSlabs, blocks, gap, gap));
+        AscendC::DataCopy(partial(task), acc_, copy_groups(row_groups(range.rows)));
     }
 
     // No key visible to a whole task, or to a piece of one.

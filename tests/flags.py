@@ -169,7 +169,7 @@ def runs():
     causal["cu_seqlens_q"] = torch.tensor([0, 300, 340], dtype=torch.int32)
     length = cases.make_inputs(cases.Case("length", (2, 2), (129, 200), (70, 515), "dense", 0, mask_mode=0))
     length["k_descale"] = length["k_descale"].transpose(1, 2).contiguous().transpose(1, 2)
-    split = cases.make_inputs(cases.Case("split", (1, 1), (130, 40), (1500, 900), "dense", 0))
+    split = cases.make_inputs(cases.Case("split", (1, 1), (130, 70), (3000, 2500), "dense", 0))
     split["metadata"] = qbsa.quant_block_sparse_attn_metadata(
         split["sparse_seq_len"], 1, 1, 128, cu_seqlens_q=split["cu_seqlens_q"], max_kv_splits=0
     )

@@ -97,6 +97,17 @@ def test_pieces_join_to_the_chain_that_restarts_at_the_borders(case, max_kv_spli
     check(inputs, metadata)
 
 
+@pytest.mark.parametrize("rows, cores, units", [(128, 32, 16), (128, 3, 6), (70, 32, 9), (64, 2, 4), (1, 32, 1)])
+def test_merging_is_shared_out(rows, cores, units):
+    """One split list: by groups of eight rows that exist, to as many AIVs as there are."""
+    inputs = cases.make_inputs(Case("", (1, 1), (rows,), (64 * 128,), "dense", 64))
+    metadata = plan_for(inputs, cores=cores)
+    assert len(plan.read_plan(metadata).splits) == 1
+    check(inputs, metadata)
+    functions = library.current().report()["vector_functions"]
+    assert functions["qbsa::merge_weights"]["calls"] == units
+
+
 def test_split_stays_within_the_rounding_of_p():
     """Split and unsplit differ by e4m3 roundings of P only: both pass the gate against exact softmax."""
     inputs = cases.make_inputs(DECODE)

@@ -62,7 +62,7 @@ inline Names merge_names()
     constexpr uint32_t kFloat = sizeof(float);
     Names names;
     names.buffers = {
-        {Memory::kUb, merge_ub::kPartials, kPvTile * kFloat, ub::kSlots, "partials"},
+        {Memory::kUb, merge_ub::kPartials, kPvTile * kFloat, merge_ub::kSlots, "partials"},
         {Memory::kUb, merge_ub::kAcc, kPvTile * kFloat, 1, "merged_acc"},
         {Memory::kUb, merge_ub::kWeights, kAivRows * kFloat, kMaxCores, "weights"},
         {Memory::kUb, merge_ub::kOut, merge_ub::kLse - merge_ub::kOut, 1, "merged_out"},
@@ -70,7 +70,7 @@ inline Names merge_names()
     };
     for (HardEvent event : {HardEvent::MTE2_V, HardEvent::V_MTE2}) {
         names.flags.push_back({int(event), false, MergeProgram::kLseLoaded, 1, "kLseLoaded"});
-        names.flags.push_back({int(event), false, MergeProgram::kPartialLoaded, ub::kSlots, "kPartialLoaded"});
+        names.flags.push_back({int(event), false, MergeProgram::kPartialLoaded, merge_ub::kSlots, "kPartialLoaded"});
     }
     for (HardEvent event : {HardEvent::V_MTE3, HardEvent::MTE3_V}) {
         names.flags.push_back({int(event), false, MergeProgram::kMergedDone, 1, "kMergedDone"});
