@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from qbsa import profile
+from qbsa import cases, profile
 
 ROOT = Path(__file__).resolve().parents[1]
 MHZ = 1650  # of the 950PR that was measured
@@ -84,7 +84,7 @@ def figures(program: Path, *arguments: str) -> dict[str, float]:
 
 def steady_state(soc: str) -> dict[str, float]:
     """Cycles per macro-block of 256 keys, of all and of each pipe: a long list minus one half as long."""
-    long, short = (profile.profile(profile.make_inputs(steady(blocks)), soc).report for blocks in (128, 64))
+    long, short = (profile.profile(cases.make_inputs(steady(blocks)), soc).report for blocks in (128, 64))
     macros = (128 - 64) / 2
     cycles = {"all": (long["cycles"] - short["cycles"]) / macros}
     for kind in ("AIC", "AIV"):
@@ -95,9 +95,9 @@ def steady_state(soc: str) -> dict[str, float]:
     return {name: value for name, value in cycles.items() if value > 0}
 
 
-def steady(blocks: int) -> profile.Case:
-    case = profile.CASES["steady_128"]
-    return profile.Case(case.text, case.heads, case.q_lens, case.kv_lens, blocks)
+def steady(blocks: int) -> cases.Case:
+    case = cases.CASES["steady_128"]
+    return cases.Case(case.text, case.heads, case.q_lens, case.kv_lens, blocks)
 
 
 def main() -> int:

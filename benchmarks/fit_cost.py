@@ -10,15 +10,15 @@ import sys
 
 import torch
 import workloads
-from qbsa import library, plan, profile
+from qbsa import cases, library, plan, profile
 
 ENTRIES = (1, 2, 3, 4, 7, 8, 12)
 TASKS = (4, 8, 16)  # heads of one KV head: after the first, K and V come from the L2
 ROWS = {False: 128, True: 32}  # of a task; short or not
 CALLS = {
-    "decode, 3 x 1 row on 16K, 16/2 heads, 60 blocks": profile.Case("", (16, 2), (1,) * 3, (16384,) * 3, 60),
-    "chunk of 640 on 8K, 8/2 heads, all blocks": profile.Case("", (8, 2), (640,), (8192,)),
-    "1 x 2K + 7 x 200, 8/2 heads, all blocks": profile.Case("", (8, 2), (2048,) + (200,) * 7, (2048,) + (200,) * 7),
+    "decode, 3 x 1 row on 16K, 16/2 heads, 60 blocks": cases.Case("", (16, 2), (1,) * 3, (16384,) * 3, 60),
+    "chunk of 640 on 8K, 8/2 heads, all blocks": cases.Case("", (8, 2), (640,), (8192,)),
+    "1 x 2K + 7 x 200, 8/2 heads, all blocks": cases.Case("", (8, 2), (2048,) + (200,) * 7, (2048,) + (200,) * 7),
 }
 
 
@@ -37,7 +37,7 @@ def main() -> None:
     start = fitted[False][0][3]
     for name, case in CALLS.items():
         for splits in (1, 0):
-            cycles, made = time_call(soc, profile.make_inputs(case), 32, splits)
+            cycles, made = time_call(soc, cases.make_inputs(case), 32, splits)
             expected = start + made.max_cost / weight["kMacroBlock"] * base
             cells = (f"{expected:.0f}", str(made.merge_cost), str(cycles), f"{cycles / expected:.2f}")
             print(f"| {name}, {len(made.splits)} split | " + " | ".join(cells) + " |", flush=True)
@@ -48,9 +48,9 @@ def fit(soc: str, short: bool) -> tuple[list[float], float]:
     rows, measured = [], []
     for tasks in TASKS:
         for entries in ENTRIES:
-            case = profile.Case("", (tasks, 1), (ROWS[short],), (16 * 128,), entries)
+            case = cases.Case("", (tasks, 1), (ROWS[short],), (16 * 128,), entries)
             rows.append([tasks, tasks * (entries // 2), tasks * (entries % 2), 1])
-            measured.append(time_call(soc, profile.make_inputs(case), 1, 1)[0])
+            measured.append(time_call(soc, cases.make_inputs(case), 1, 1)[0])
     design, cycles = torch.tensor(rows, dtype=torch.float64), torch.tensor(measured, dtype=torch.float64)
     solution = torch.linalg.lstsq(design, cycles[:, None]).solution[:, 0]
     residual = (design @ solution / cycles - 1).abs().max()

@@ -16,41 +16,7 @@ from typing import Any
 
 import torch
 
-from . import bundle, library
-
-BLOCK, HEAD_DIM = 128, 128
-
-
-@dataclass(frozen=True)
-class Case:
-    """A call whose values do not matter: each list holds `blocks` blocks, or `share` of those its query block sees."""
-
-    text: str
-    heads: tuple[int, int]  # query heads, KV heads
-    q_lens: tuple[int, ...]
-    kv_lens: tuple[int, ...]
-    blocks: int = 0
-    share: float = 1.0
-
-
-CASES = {
-    "prefill_8k_quarter": Case(
-        "prefill of 8,192 tokens, one group of 8 query heads on 1 KV head, a quarter of the visible blocks",
-        (8, 1), (8192,), (8192,), share=0.25,
-    ),
-    "chunk_1k_on_16k": Case(
-        "1,024 tokens behind 15,360, 16 query heads on 2 KV heads, 32 blocks a list",
-        (16, 2), (1024,), (16384,), 32,
-    ),
-    "decode_b8": Case(
-        "one token of each of 8 sequences of 32,768, 32 query heads on 4 KV heads, 64 blocks a list",
-        (32, 4), (1,) * 8, (32768,) * 8, 64,
-    ),
-    "steady_128": Case(
-        "one query block a core, 128 blocks a list: the steady state",
-        (32, 4), (128,), (16384,), 128,
-    ),
-}  # fmt: skip
+from . import cases, library
 
 
 @dataclass(frozen=True)
@@ -118,70 +84,11 @@ def profile(
 
 
 def profile_case(name: str, soc: str = "950PR", trace: Path | None = None, traced_groups: int = 1) -> Profile:
-    """Like profile, for a name of CASES or the path of a bundle."""
-    if name in CASES:
-        return profile(make_inputs(CASES[name]), soc, trace, traced_groups, name)
-    if not Path(name).is_file():
-        raise ValueError(f"CASE must be one of {', '.join(CASES)}, or the path of a bundle; got {name!r}")
-    found = bundle.load(Path(name))
-    return profile(found.inputs, soc, trace, traced_groups, found.case_id)
-
-
-def make_inputs(case: Case) -> dict[str, Any]:
-    """The keyword arguments of the attention operator. The clock does not look at values: data are random bytes."""
-    generator = torch.Generator().manual_seed(1)
-    heads_q, heads_kv = case.heads
-    tokens, batch = sum(case.q_lens), len(case.q_lens)
-    width = max(_blocks(length) for length in case.kv_lens)
-    pages = batch * width
-    cache = (pages, heads_kv, BLOCK, HEAD_DIM)
-    indices, lengths = _lists(case, width, generator)
-    return {
-        "query": _random_fp8((tokens, heads_q, HEAD_DIM), generator),
-        "key": _random_fp8(cache, generator),
-        "value": _random_fp8(cache, generator),
-        "q_descale": torch.ones(tokens, heads_q),
-        "k_descale": torch.ones(pages, heads_kv, BLOCK, 1),
-        "v_descale": torch.ones(heads_kv),
-        "p_scale": None,
-        "sparse_indices": indices,
-        "sparse_seq_len": lengths,
-        "atten_mask": None,
-        "softmax_scale": HEAD_DIM**-0.5,
-        "sparse_q_block_size": BLOCK,
-        "sparse_kv_block_size": BLOCK,
-        "cu_seqlens_q": torch.tensor([0, *case.q_lens]).cumsum(0).int(),
-        "seqused_kv": torch.tensor(case.kv_lens, dtype=torch.int32),
-        "block_table": torch.randperm(pages, generator=generator).reshape(batch, width).int(),
-        "mask_mode": 3,
-        "return_softmax_lse": True,
-    }
-
-
-def _lists(case: Case, width: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random blocks of those that a query block sees, its own one always among them."""
-    heads, q_blocks = case.heads[0], max(_blocks(length) for length in case.q_lens)
-    indices = torch.full((len(case.q_lens), heads, q_blocks, width), -1, dtype=torch.int32)
-    lengths = torch.zeros(len(case.q_lens), heads, q_blocks, dtype=torch.int32)
-    for sequence, (q_len, kv_len) in enumerate(zip(case.q_lens, case.kv_lens)):
-        for q_block in range(_blocks(q_len)):
-            last_row = min((q_block + 1) * BLOCK, q_len) - 1
-            visible = _blocks(last_row + 1 + kv_len - q_len)
-            count = min(visible, case.blocks or max(1, round(case.share * visible)))
-            for head in range(heads):
-                others = torch.randperm(visible - 1, generator=generator)[: count - 1].sort().values
-                indices[sequence, head, q_block, :count] = torch.cat([others, torch.tensor([visible - 1])]).int()
-                lengths[sequence, head, q_block] = count
-    return indices, lengths
-
-
-def _random_fp8(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
-    """Small values of either sign: no code of NaN."""
-    return torch.randint(0, 64, shape, dtype=torch.uint8, generator=generator).view(torch.float8_e4m3fn)
-
-
-def _blocks(tokens: int) -> int:
-    return -(-tokens // BLOCK)
+    """Like profile, for the name of a case or the path of a bundle; ValueError if it names several or none."""
+    found = cases.find([name])
+    if len(found) != 1:
+        raise ValueError(f"CASE must name one case; got {name!r}: {', '.join(source.name for source in found)}")
+    return profile(found[0].inputs(), soc, trace, traced_groups, found[0].name)
 
 
 def plot(trace: Path, png: Path, title: str = "") -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import profile
+from . import cases, profile
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    known = "; ".join(f"{name}: {case.text}" for name, case in profile.CASES.items())
+    known = "; ".join(f"{name}: {case.text}" for name, case in cases.CASES.items())
     parser.add_argument("case", metavar="CASE", help=f"the path of a bundle, or {known}")
     parser.add_argument("--soc", default="950PR", help="chip of the model: 950PR (default), 950DT or 950DT36")
     parser.add_argument("--trace", type=Path, metavar="FILE.json", help="write a Chrome trace")
