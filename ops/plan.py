@@ -8,7 +8,7 @@ import os
 
 import torch
 
-from . import library
+from . import check, library
 
 _BAR_COLUMNS = 40
 
@@ -84,6 +84,9 @@ def place(task: int, *, batch: int, heads_q: int, heads_kv: int, q_blocks: int) 
 
 def read_plan(metadata: torch.Tensor) -> Plan:
     """Decodes a metadata tensor: int32 [W] on any device. ValueError if it is no plan of this version."""
+    check.python_type("metadata", metadata, torch.Tensor, "a torch.Tensor")
+    if metadata.is_meta:
+        check.refuse(ValueError, "metadata", "must have values", "a tensor on the device meta")
     contract = library.contract()
     header_type, core_type = contract.records["PlanHeader"], contract.records["CorePlan"]
     if metadata.dtype != torch.int32 or metadata.dim() != 1:
@@ -119,6 +122,7 @@ def check_plan(metadata: torch.Tensor, *, batch: int, heads_q: int, q_blocks: in
     """ValueError unless metadata is a plan for these sizes whose cores take all work exactly once, in order."""
     plan = read_plan(metadata)
     for name, wanted in (("batch", batch), ("heads_q", heads_q), ("q_blocks", q_blocks)):
+        check.integer(name, wanted)
         if getattr(plan, name) != wanted:
             raise ValueError(f"metadata header field {name} must be {wanted}; got {getattr(plan, name)}")
     at = (0, 0)
@@ -197,6 +201,7 @@ def plot_plan(metadata: torch.Tensor, path: str | os.PathLike[str]) -> None:
         from matplotlib.figure import Figure
     except ImportError:
         raise RuntimeError("plot_plan needs matplotlib: pip install matplotlib, or qbsa[plot]") from None
+    check.python_type("path", path, (str, os.PathLike), "a path")
     plan = read_plan(metadata)
     figure = Figure(figsize=(8, 3.5), layout="constrained")
     axes = figure.add_subplot()

@@ -7,8 +7,9 @@
     quant_block_sparse_attn(query=query8, q_descale=q_descale, v_descale=v_descale, p_scale=default_p_scale(),
                             **cache._asdict(), ...)
 
-A descale is amax / 448, so real value = FP8 value * descale and the largest value becomes 448. Where all values are 0
-the descale is 0, which the operator takes. A NaN or inf makes all values that share its descale NaN.
+A descale is amax / 448, so real value = FP8 value * descale and the largest value becomes 448. Where all values are 0,
+or there are none, the descale is 0, which the operator takes. A NaN or inf makes all values that share its descale NaN.
+All functions raise TypeError or ValueError that names the argument, the rule and what was given.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import NamedTuple
 
 import torch
 
-from . import library
+from . import check, library
 
 FP8 = torch.float8_e4m3fn
 FP8_MAX = torch.finfo(FP8).max
@@ -52,7 +53,7 @@ def quantize_tokens(x: torch.Tensor, *, per: str = "token") -> tuple[torch.Tenso
     """Quantises query or key, [tokens, heads, 128] of any float dtype.
 
     Returns float8_e4m3fn of the same shape and its descale, float32 [tokens, heads], which differs per "token" and
-    head, per "head", or with per="tensor" nowhere. ValueError for another per.
+    head, per "head", or with per="tensor" nowhere.
     """
     descale, payload = _quantize(x, per, ("token", "head", "tensor"))
     return payload, descale.squeeze(2).expand(x.shape[:2]).contiguous()
@@ -62,7 +63,7 @@ def quantize_heads(x: torch.Tensor, *, per: str = "head") -> tuple[torch.Tensor,
     """Quantises value, [tokens, heads_kv, 128] of any float dtype, all sequences of the call together.
 
     Returns float8_e4m3fn of the same shape and its descale, float32 [heads_kv], which differs per "head", or with
-    per="tensor" nowhere. ValueError for another per.
+    per="tensor" nowhere.
     """
     descale, payload = _quantize(x, per, ("head", "tensor"))
     return payload, descale.flatten().expand(x.shape[1]).contiguous()
@@ -88,38 +89,22 @@ def write_paged_cache(
         page_ids: the page of each block, sequence after sequence: int [blocks], distinct; a CPU generator to draw them
             at random; None for 0, 1, 2, ...
         fill_nan: fill what no token occupies, scales included, with NaN instead of 0. The operator never reads it.
-
-    Raises:
-        ValueError: sizes do not fit together.
     """
     block = library.contract().constants["kBlockKeys"]
-    lens = torch.tensor(kv_lens, dtype=torch.int64)
+    counts = check.token_counts("kv_lens", kv_lens)
+    sizes = check.Sizes(**{"sum(kv_lens)": sum(counts)})
+    sizes.tensor("key", key, FP8, ("sum(kv_lens)", "heads_kv", "columns"))
+    sizes.tensor("value", value, FP8, ("sum(kv_lens)", "heads_kv", "columns"))
+    sizes.tensor("k_descale", k_descale, torch.float32, ("sum(kv_lens)", "heads_kv"))
+    lens = torch.tensor(counts, dtype=torch.int64)
     blocks_of = (lens + block - 1) // block
     blocks = int(blocks_of.sum())
     pages = blocks if pages is None else pages
-    if (
-        key.dim() != 3
-        or key.shape != value.shape
-        or key.shape[:2] != k_descale.shape
-        or key.shape[0] != int(lens.sum())
-    ):
-        raise ValueError(
-            "key and value must be [tokens, heads_kv, columns] and k_descale [tokens, heads_kv] with tokens = "
-            f"sum(kv_lens) = {int(lens.sum())}; got {list(key.shape)}, {list(value.shape)}, {list(k_descale.shape)}"
-        )
-    if page_ids is None:
-        page_ids = torch.arange(blocks)
-    elif isinstance(page_ids, torch.Generator):
-        page_ids = torch.randperm(pages, generator=page_ids)[:blocks]
-    page_ids = page_ids.to("cpu", torch.int64)
-    if (
-        page_ids.shape != (blocks,)
-        or bool(((page_ids < 0) | (page_ids >= pages)).any())
-        or len(page_ids.unique()) != blocks
-    ):
-        raise ValueError(
-            f"page_ids must be {blocks} distinct pages in 0..{pages - 1}; got {list(page_ids.shape)} of {page_ids}"
-        )
+    check.integer("pages", pages)
+    check.flag("fill_nan", fill_nan)
+    if pages < blocks:
+        check.refuse(ValueError, "pages", f"must be at least {blocks}, the blocks of the sequences", pages)
+    page_ids = _page_ids(page_ids, blocks, pages)
 
     sequence = torch.arange(len(lens)).repeat_interleave(lens)
     position = torch.arange(len(sequence)) - (lens.cumsum(0) - lens)[sequence]
@@ -130,7 +115,7 @@ def write_paged_cache(
     table[torch.arange(table.shape[1]) < blocks_of[:, None]] = page_ids
     shape = (pages, key.shape[1], block, key.shape[2])
     scales = torch.full((*shape[:3], 1), torch.nan if fill_nan else 0.0, device=key.device)
-    scales[page, :, slot, 0] = k_descale.float()
+    scales[page, :, slot, 0] = k_descale
     return PagedCache(
         key=_paged(key, shape, page, slot, fill_nan),
         value=_paged(value, shape, page, slot, fill_nan),
@@ -140,14 +125,32 @@ def write_paged_cache(
     )
 
 
+def _page_ids(given: torch.Tensor | torch.Generator | None, blocks: int, pages: int) -> torch.Tensor:
+    """int64 [blocks] on the CPU: distinct pages of a cache of `pages`, at least `blocks`."""
+    if given is None:
+        return torch.arange(blocks)
+    if isinstance(given, torch.Generator):
+        return torch.randperm(pages, generator=given)[:blocks]
+    check.python_type("page_ids", given, torch.Tensor, "a torch.Tensor, a torch.Generator or None")
+    check.Sizes(blocks=blocks).tensor("page_ids", given, check.INTEGER, ("blocks",))
+    ids = given.to("cpu", torch.int64)
+    outside = ids[(ids < 0) | (ids >= pages)]
+    if len(outside):
+        check.refuse(ValueError, "page_ids", f"must be in 0..{pages - 1}, the pages of the cache", int(outside[0]))
+    distinct, uses = ids.unique(return_counts=True)
+    if len(distinct) != blocks:
+        check.refuse(ValueError, "page_ids", "must be distinct", f"page {distinct[uses.argmax()]} {uses.max()} times")
+    return ids
+
+
 def _quantize(x: torch.Tensor, per: str, allowed: tuple[str, ...]) -> tuple[torch.Tensor, torch.Tensor]:
     """(descale, payload); descale float32 with size 1 in the dimensions that share it."""
-    if per not in allowed:
-        raise ValueError(f"per must be one of {', '.join(allowed)}; got {per!r}")
-    if x.dim() != 3:
-        raise ValueError(f"expected [tokens, heads, columns]; got {list(x.shape)}")
+    check.one_of(ValueError, "per", per, allowed)
+    check.Sizes().tensor("x", x, check.FLOAT, ("tokens", "heads", "columns"))
     x = x.float()
-    descale = x.abs().amax(_SHARED_BY[per], keepdim=True) / FP8_MAX
+    reduced = [1 if dim in _SHARED_BY[per] else size for dim, size in enumerate(x.shape)]
+    amax = x.abs().amax(_SHARED_BY[per], keepdim=True) if x.numel() else x.new_zeros(reduced)
+    descale = amax / FP8_MAX
     scaled = torch.where(descale == 0, 0.0, x / descale)  # 0 / 0 of an all-zero row
     return descale, scaled.clamp(-FP8_MAX, FP8_MAX).to(FP8)
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
-from . import library
+from . import check, library
 
 LAYOUTS_Q = ("TND", "NTD")
 LAYOUTS_KV = ("PA_BNBD",)
@@ -23,14 +22,12 @@ LAYOUTS_LISTS = ("B_N_Qb_Kb",)
 LAYOUTS_OUT = ("TND",)
 MASK_SHAPE = (2048, 2048)
 
-Axes = Sequence[str | int]
-
 _FP8 = torch.float8_e4m3fn
 _FP32 = torch.finfo(torch.float32)
+_INT64 = torch.iinfo(torch.int64)
 
-# Schema type -> the Python types that stand for it. A bool is an int to Python, but here it is a mixed-up argument.
+# Schema type -> the Python types that stand for it.
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
-    "Tensor": (torch.Tensor,),
     "int": (numbers.Integral, torch.SymInt),
     "float": (numbers.Real, torch.SymFloat),
     "str": (str,),
@@ -60,17 +57,24 @@ class Problem:
 
 
 def check_types(arguments: dict[str, Any], types: dict[str, str]) -> None:
-    """TypeError unless each argument has the Python type that its schema type asks for."""
+    """TypeError unless each argument has the Python type that its schema type asks for.
+
+    ValueError for what torch would refuse before any code of ours sees it: sparse tensors and ints beyond 64 bits.
+    """
     for name, declared in types.items():
         value = arguments[name]
         optional = declared.startswith("Optional[")
         kind = declared.removeprefix("Optional[").removesuffix("]")
         if value is None and optional:
             continue
-        if not isinstance(value, _PYTHON_TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
-            wanted = {"Tensor": "a torch.Tensor", "int": "an int"}.get(kind, f"a {kind}")
-            got = "None" if value is None else f"{type(value).__name__} {value!r:.60}"
-            _refuse(TypeError, name, f"must be {wanted}{' or None' if optional else ''}", got)
+        wanted = {"Tensor": "a torch.Tensor", "int": "an int"}.get(kind, f"a {kind}")
+        wanted += " or None" if optional else ""
+        if kind == "Tensor":
+            check.dense_tensor(name, value, wanted)
+        else:
+            check.python_type(name, value, _PYTHON_TYPES[kind], wanted)
+        if isinstance(value, numbers.Integral) and not _INT64.min <= value <= _INT64.max:
+            check.refuse(ValueError, name, "must fit in 64 bits", value)
 
 
 def attention_problem(
@@ -106,17 +110,17 @@ def attention_problem(
     contract = library.contract()
     head_dim, block_keys = contract.constants["kHeadDim"], contract.constants["kBlockKeys"]
     _modes(contract, quant_mode, mask_mode)
-    _one_of(ValueError, "sparse_q_block_size", sparse_q_block_size, (contract.constants["kBlockRows"],))
-    _one_of(ValueError, "sparse_kv_block_size", sparse_kv_block_size, (block_keys,))
+    check.one_of(ValueError, "sparse_q_block_size", sparse_q_block_size, (contract.constants["kBlockRows"],))
+    check.one_of(ValueError, "sparse_kv_block_size", sparse_kv_block_size, (block_keys,))
     _layouts(layout_q, layout_kv, layout_sparse_indices)
-    _one_of(NotImplementedError, "layout_out", layout_out, LAYOUTS_OUT)
+    check.one_of(NotImplementedError, "layout_out", layout_out, LAYOUTS_OUT)
     _reserved(cu_seqlens_kv, seqused_q)
     _require(cu_seqlens_q=cu_seqlens_q, seqused_kv=seqused_kv, block_table=block_table)
     _softmax_scale(softmax_scale)
 
     device = query.device
     query_axes = ("T", "N1") if layout_q == "TND" else ("N1", "T")
-    sizes = _Sizes(device, D=head_dim, token=block_keys)
+    sizes = check.Sizes(device, D=head_dim, token=block_keys)
     sizes.tensor("query", query, _FP8, (*query_axes, "D"))
     sizes.tensor("key", key, _FP8, ("P", "N2", "token", "D"))
     _group(contract, sizes["N1"], sizes["N2"], "query", "key")
@@ -124,7 +128,8 @@ def attention_problem(
     sizes.tensor("q_descale", q_descale, torch.float32, query_axes)
     sizes.tensor("k_descale", k_descale, torch.float32, ("P", "N2", "token", 1))
     sizes.tensor("v_descale", v_descale, torch.float32, ("N2",), contiguous=True)
-    sizes.tensor("p_scale", p_scale, torch.float32, (1,))
+    if p_scale is not None:
+        sizes.tensor("p_scale", p_scale, torch.float32, (1,))
     sizes.tensor("sparse_indices", sparse_indices, torch.int32, ("B", "N1", "Qb", "Kb"))
     sizes.tensor("sparse_seq_len", sparse_seq_len, torch.int32, ("B", "N1", "Qb"))
     sizes.tensor("cu_seqlens_q", cu_seqlens_q, torch.int32, ("B+1",), contiguous=True)
@@ -196,19 +201,20 @@ def metadata_problem(
     """Checks a call of quant_block_sparse_attn_metadata; arguments as there."""
     contract = library.contract()
     _modes(contract, quant_mode, mask_mode)
-    _one_of(ValueError, "sparse_block_size_q", sparse_block_size_q, (contract.constants["kBlockRows"],))
-    _one_of(ValueError, "sparse_block_size_k", sparse_block_size_k, (contract.constants["kBlockKeys"],))
+    check.one_of(ValueError, "sparse_block_size_q", sparse_block_size_q, (contract.constants["kBlockRows"],))
+    check.one_of(ValueError, "sparse_block_size_k", sparse_block_size_k, (contract.constants["kBlockKeys"],))
     _layouts(layout_q, layout_kv, layout_sparse_indices)
     _reserved(cu_seqlens_kv, seqused_q)
-    _one_of(NotImplementedError, "head_dim", head_dim, (contract.constants["kHeadDim"],))
+    check.one_of(NotImplementedError, "head_dim", head_dim, (contract.constants["kHeadDim"],))
     if max_kv_splits < 0:
-        _refuse(ValueError, "max_kv_splits", "must be 0 (as many as pay), 1 (none) or more", max_kv_splits)
+        check.refuse(ValueError, "max_kv_splits", "must be 0 (as many as pay), 1 (none) or more", max_kv_splits)
     _group(contract, num_heads_q, num_heads_kv, "num_heads_q", "num_heads_kv")
 
-    sizes = _Sizes(sparse_seq_len.device, N1=num_heads_q, N2=num_heads_kv)
+    sizes = check.Sizes(sparse_seq_len.device, N1=num_heads_q, N2=num_heads_kv)
     sizes.tensor("sparse_seq_len", sparse_seq_len, torch.int32, ("B", "N1", "Qb"))
-    sizes.tensor("cu_seqlens_q", cu_seqlens_q, torch.int32, ("B+1",), contiguous=True)
-    sizes.tensor("seqused_kv", seqused_kv, torch.int32, ("B",), contiguous=True)
+    for name, tensor, axis in (("cu_seqlens_q", cu_seqlens_q, "B+1"), ("seqused_kv", seqused_kv, "B")):
+        if tensor is not None:
+            sizes.tensor(name, tensor, torch.int32, (axis,), contiguous=True)
     values = {
         **_list_sizes(sizes),
         **_strides("seq_len", sparse_seq_len, "batch", "head", "block"),
@@ -217,129 +223,62 @@ def metadata_problem(
     return Problem({"sparse_seq_len": sparse_seq_len, "cu_seqlens_q": cu_seqlens_q}, values)
 
 
-class _Sizes:
-    """Axis sizes by name: the first tensor that has an axis fixes its size, every later one must agree."""
-
-    def __init__(self, device: torch.device, **fixed: int):
-        self._device = device
-        self._sizes: dict[str, Any] = dict(fixed)
-        self._source: dict[str, str] = {}
-
-    def __getitem__(self, axis: str) -> Any:
-        return self._sizes[axis]
-
-    def tensor(
-        self, name: str, tensor: torch.Tensor | None, dtype: torch.dtype, axes: Axes, contiguous: bool = False
-    ) -> None:
-        """Checks dtype, device, shape and, if asked, contiguity. None passes: _require has seen to it."""
-        if tensor is None:
-            return
-        if tensor.dtype != dtype:
-            _refuse(ValueError, name, f"must have dtype {dtype}", tensor.dtype)
-        if tensor.device != self._device:
-            _refuse(ValueError, name, f"must be on {self._device}, where the other tensors are", tensor.device)
-        self._shape(name, tensor.shape, axes)
-        if contiguous and not tensor.is_contiguous():
-            _refuse(ValueError, name, "must be contiguous (pass a .contiguous() copy)", f"strides {tensor.stride()}")
-
-    def _shape(self, name: str, shape: Sequence[Any], axes: Axes) -> None:
-        if len(shape) != len(axes):
-            rule = f"must have {len(axes)} dimensions {_brackets(axes)}"
-            _refuse(ValueError, name, rule, f"shape {_brackets(shape)}")
-        for axis, size in zip(axes, shape):
-            if axis in self._sizes or isinstance(axis, int) or axis == "B+1":
-                continue
-            self._sizes[axis], self._source[axis] = size, name
-        for axis, size in zip(axes, shape):
-            if size == self._expected(axis):
-                continue
-            kind = NotImplementedError if axis == "D" else ValueError
-            others = [a for a in axes if isinstance(a, str) and self._source.get(a) != name]
-            known = [f"{a} = {self._expected(a)}{self._origin(a)}" for a in others]
-            rule = f"must have shape {_brackets(axes)}" + (f" with {', '.join(known)}" if known else "")
-            _refuse(kind, name, rule, f"shape {_brackets(shape)}")
-
-    def _expected(self, axis: str | int) -> Any:
-        if isinstance(axis, int):
-            return axis
-        return self._sizes["B"] + 1 if axis == "B+1" else self._sizes[axis]
-
-    def _origin(self, axis: str) -> str:
-        source = self._source.get(axis.removesuffix("+1"))
-        return f" (from {source})" if source else ""
-
-
 def _modes(contract: library.Contract, quant_mode: int, mask_mode: int) -> None:
-    _one_of(NotImplementedError, "quant_mode", quant_mode, contract.quant_modes.values())
-    _one_of(NotImplementedError, "mask_mode", mask_mode, contract.mask_modes.values())
+    check.one_of(NotImplementedError, "quant_mode", quant_mode, contract.quant_modes.values())
+    check.one_of(NotImplementedError, "mask_mode", mask_mode, contract.mask_modes.values())
 
 
 def _layouts(layout_q: str, layout_kv: str, layout_sparse_indices: str) -> None:
-    _one_of(NotImplementedError, "layout_q", layout_q, LAYOUTS_Q)
-    _one_of(NotImplementedError, "layout_kv", layout_kv, LAYOUTS_KV)
-    _one_of(NotImplementedError, "layout_sparse_indices", layout_sparse_indices, LAYOUTS_LISTS)
+    check.one_of(NotImplementedError, "layout_q", layout_q, LAYOUTS_Q)
+    check.one_of(NotImplementedError, "layout_kv", layout_kv, LAYOUTS_KV)
+    check.one_of(NotImplementedError, "layout_sparse_indices", layout_sparse_indices, LAYOUTS_LISTS)
 
 
 def _reserved(cu_seqlens_kv: torch.Tensor | None, seqused_q: torch.Tensor | None) -> None:
     for name, value in (("cu_seqlens_kv", cu_seqlens_kv), ("seqused_q", seqused_q)):
         if value is not None:
-            _refuse(ValueError, name, "is reserved and must be None", "a tensor")
+            check.refuse(ValueError, name, "is reserved and must be None", "a tensor")
 
 
 def _require(**arguments: torch.Tensor | None) -> None:
     for name, value in arguments.items():
         if value is None:
-            _refuse(TypeError, name, "is required and must be a torch.Tensor", "None")
+            check.refuse(TypeError, name, "is required and must be a torch.Tensor", "None")
 
 
 def _softmax_scale(scale: float) -> None:
     # Comparisons only: they also refuse NaN, and a symbolic scale stays symbolic.
     if not (scale >= _FP32.tiny and scale <= _FP32.max):
         rule = f"must be a finite fp32 number > 0 ({_FP32.tiny:.3g} to {_FP32.max:.3g})"
-        _refuse(ValueError, "softmax_scale", rule, scale)
+        check.refuse(ValueError, "softmax_scale", rule, scale)
 
 
 def _group(contract: library.Contract, heads_q: Any, heads_kv: Any, name_q: str, name_kv: str) -> None:
     limit = contract.constants["kMaxGroup"]
     if heads_kv < 1:
-        _refuse(ValueError, name_kv, "must have at least one KV head (N2 >= 1)", heads_kv)
+        check.refuse(ValueError, name_kv, "must have at least one KV head (N2 >= 1)", heads_kv)
     if heads_q < heads_kv or heads_q % heads_kv != 0 or heads_q // heads_kv > limit:
         rule = f"must have N1 heads with N1 a multiple of N2 (from {name_kv}) and 1 <= N1 / N2 <= {limit}"
-        _refuse(ValueError, name_q, rule, f"N1 = {heads_q}, N2 = {heads_kv}")
+        check.refuse(ValueError, name_q, rule, f"N1 = {heads_q}, N2 = {heads_kv}")
 
 
 def _contiguous_rows(name: str, tensor: torch.Tensor) -> None:
     """Rows of D bytes; the other dimensions may have any stride, 0 (expanded) included."""
     if tensor.stride(-1) != 1:
-        _refuse(ValueError, name, "must have a contiguous last dimension (stride 1)", f"strides {tensor.stride()}")
+        check.refuse(ValueError, name, "must have a contiguous last dimension (stride 1)", f"strides {tensor.stride()}")
 
 
-def _mask(sizes: _Sizes, contract: library.Contract, atten_mask: torch.Tensor | None, mask_mode: int) -> None:
+def _mask(sizes: check.Sizes, contract: library.Contract, atten_mask: torch.Tensor | None, mask_mode: int) -> None:
     if atten_mask is None:
         return
     if mask_mode != contract.mask_modes["kCausal"]:
-        _refuse(ValueError, "atten_mask", f"must be None with mask_mode {mask_mode}", "a tensor")
+        check.refuse(ValueError, "atten_mask", f"must be None with mask_mode {mask_mode}", "a tensor")
     sizes.tensor("atten_mask", atten_mask, torch.uint8, MASK_SHAPE)
 
 
-def _list_sizes(sizes: _Sizes) -> dict[str, Any]:
+def _list_sizes(sizes: check.Sizes) -> dict[str, Any]:
     return {"batch": sizes["B"], "heads_q": sizes["N1"], "heads_kv": sizes["N2"], "q_blocks": sizes["Qb"]}
 
 
 def _strides(prefix: str, tensor: torch.Tensor, *axes: str) -> dict[str, Any]:
     return {f"{prefix}_{axis}_stride": stride for axis, stride in zip(axes, tensor.stride())}
-
-
-def _one_of(kind: type[Exception], name: str, value: Any, allowed: Sequence[Any]) -> None:
-    allowed = tuple(allowed)
-    if value not in allowed:
-        choices = repr(allowed[0]) if len(allowed) == 1 else "one of " + ", ".join(map(repr, allowed))
-        _refuse(kind, name, f"must be {choices}", repr(value))
-
-
-def _brackets(sizes: Sequence[Any]) -> str:
-    return f"[{', '.join(map(str, sizes))}]"
-
-
-def _refuse(kind: type[Exception], name: str, rule: str, got: Any) -> NoReturn:
-    raise kind(f"{name} {rule}; got {got}")

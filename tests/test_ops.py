@@ -1,4 +1,4 @@
-"""The operators as torch and users see them: signatures, refusals, shapes, devices, plans, choice of the library.
+"""The operators as torch and users see them: signatures, shapes, devices, plans, choice of the library.
 
 Numerics have their own tests; nothing here depends on what attention computes.
 """
@@ -16,215 +16,33 @@ import pytest
 import qbsa
 import torch
 from qbsa import backend, cli, isa, library, schema
+from small_call import (
+    BATCH,
+    CAPACITY,
+    HEADS_KV,
+    HEADS_Q,
+    PER_HEAD_AND_BLOCK,
+    Q_BLOCKS,
+    TOKENS,
+    WIDTH,
+    attention_arguments,
+    float32,
+    fp8,
+    int32,
+    metadata_arguments,
+)
 from torch._subclasses import FakeTensorMode
 from torch.library import opcheck
 
-BATCH, HEADS_Q, HEADS_KV, TOKENS, PAGES, Q_BLOCKS, CAPACITY, WIDTH = 2, 4, 2, 200, 5, 2, 3, 4
-PER_HEAD_AND_BLOCK = (BATCH, HEADS_Q, Q_BLOCKS)
 ATTENTION = torch.ops.qbsa.quant_block_sparse_attn.default
 METADATA = torch.ops.qbsa.quant_block_sparse_attn_metadata.default
 EMPTY_LSE = -3.4028234663852886e38
-
-
-def attention_arguments(**changes):
-    """A small valid call; changes replace arguments."""
-    generator = torch.Generator().manual_seed(1)
-
-    def fp8(*shape):
-        return torch.empty(shape).uniform_(-1, 1, generator=generator).to(torch.float8_e4m3fn)
-
-    arguments = {
-        "query": fp8(TOKENS, HEADS_Q, 128),
-        "key": fp8(PAGES, HEADS_KV, 128, 128),
-        "value": fp8(PAGES, HEADS_KV, 128, 128),
-        "q_descale": torch.ones(TOKENS, HEADS_Q),
-        "k_descale": torch.ones(PAGES, HEADS_KV, 128, 1),
-        "v_descale": torch.ones(HEADS_KV),
-        "p_scale": torch.tensor([256.0]),
-        "sparse_indices": torch.arange(CAPACITY, dtype=torch.int32).repeat(*PER_HEAD_AND_BLOCK, 1),
-        "sparse_seq_len": torch.full(PER_HEAD_AND_BLOCK, 2, dtype=torch.int32),
-        "atten_mask": None,
-        "softmax_scale": 128**-0.5,
-        "sparse_q_block_size": 128,
-        "sparse_kv_block_size": 128,
-        "cu_seqlens_q": torch.tensor([0, 150, TOKENS], dtype=torch.int32),
-        "seqused_kv": torch.tensor([300, 400], dtype=torch.int32),
-        "block_table": torch.arange(BATCH * WIDTH, dtype=torch.int32).reshape(BATCH, WIDTH) % PAGES,
-    }
-    return arguments | changes
-
-
-def metadata_arguments(**changes):
-    lengths = torch.full(PER_HEAD_AND_BLOCK, 2, dtype=torch.int32)
-    return {"sparse_seq_len": lengths, "num_heads_q": HEADS_Q, "num_heads_kv": HEADS_KV, "head_dim": 128} | changes
-
-
-def int32(*shape):
-    return torch.zeros(shape, dtype=torch.int32)
-
-
-def float32(*shape):
-    return torch.ones(shape)
-
-
-def fp8(*shape):
-    return torch.zeros(shape, dtype=torch.float8_e4m3fn)
-
-
-# argument, its bad value (or a function of the good one), error, what the message says beside the argument's name.
-ATTENTION_REFUSALS = [
-    # dtype
-    ("query", lambda t: t.to(torch.bfloat16), ValueError, "torch.float8_e4m3fn; got torch.bfloat16"),
-    ("query", lambda t: t.to(torch.float8_e5m2), ValueError, "torch.float8_e4m3fn; got torch.float8_e5m2"),
-    ("key", lambda t: t.half(), ValueError, "torch.float8_e4m3fn; got torch.float16"),
-    ("value", lambda t: t.float(), ValueError, "torch.float8_e4m3fn; got torch.float32"),
-    ("q_descale", lambda t: t.double(), ValueError, "torch.float32; got torch.float64"),
-    ("k_descale", lambda t: t.half(), ValueError, "torch.float32; got torch.float16"),
-    ("v_descale", lambda t: t.int(), ValueError, "torch.float32; got torch.int32"),
-    ("p_scale", lambda t: t.double(), ValueError, "torch.float32; got torch.float64"),
-    ("sparse_indices", lambda t: t.long(), ValueError, "torch.int32; got torch.int64"),
-    ("sparse_seq_len", lambda t: t.long(), ValueError, "torch.int32; got torch.int64"),
-    ("cu_seqlens_q", lambda t: t.long(), ValueError, "torch.int32; got torch.int64"),
-    ("seqused_kv", lambda t: t.long(), ValueError, "torch.int32; got torch.int64"),
-    ("block_table", lambda t: t.long(), ValueError, "torch.int32; got torch.int64"),
-    ("metadata", torch.zeros(4), ValueError, "torch.int32; got torch.float32"),
-    ("atten_mask", torch.zeros(2048, 2048, dtype=torch.bool), ValueError, "torch.uint8; got torch.bool"),
-    # shape
-    ("query", fp8(TOKENS, 128), ValueError, "3 dimensions [T, N1, D]; got shape [200, 128]"),
-    ("query", fp8(TOKENS, HEADS_Q, 64), NotImplementedError, "D = 128; got shape [200, 4, 64]"),
-    ("query", fp8(TOKENS, 3, 128), ValueError, "N1 = 3, N2 = 2"),
-    ("query", fp8(TOKENS, 0, 128), ValueError, "N1 = 0, N2 = 2"),
-    ("query", fp8(TOKENS, 34, 128), ValueError, "1 <= N1 / N2 <= 16; got N1 = 34, N2 = 2"),
-    ("key", fp8(PAGES, HEADS_KV, 64, 128), ValueError, "token = 128, D = 128; got shape [5, 2, 64, 128]"),
-    ("key", fp8(PAGES, HEADS_KV, 128, 64), NotImplementedError, "D = 128; got shape [5, 2, 128, 64]"),
-    ("key", fp8(PAGES, 128, 128), ValueError, "4 dimensions [P, N2, token, D]; got shape [5, 128, 128]"),
-    ("value", fp8(PAGES + 1, HEADS_KV, 128, 128), ValueError, "P = 5 (from key)"),
-    ("value", fp8(PAGES, 1, 128, 128), ValueError, "N2 = 2 (from key)"),
-    ("q_descale", float32(HEADS_Q, TOKENS), ValueError, "T = 200 (from query), N1 = 4 (from query); got"),
-    ("k_descale", float32(PAGES, HEADS_KV, 128), ValueError, "4 dimensions [P, N2, token, 1]"),
-    ("k_descale", float32(PAGES, HEADS_KV, 127, 1), ValueError, "got shape [5, 2, 127, 1]"),
-    ("v_descale", float32(HEADS_Q), ValueError, "N2 = 2 (from key); got shape [4]"),
-    ("p_scale", float32(2), ValueError, "must have shape [1]; got shape [2]"),
-    ("p_scale", torch.tensor(1.0), ValueError, "1 dimensions [1]; got shape []"),
-    ("sparse_indices", int32(BATCH, HEADS_KV, Q_BLOCKS, CAPACITY), ValueError, "N1 = 4 (from query)"),
-    ("sparse_indices", int32(BATCH, HEADS_Q, Q_BLOCKS), ValueError, "4 dimensions [B, N1, Qb, Kb]"),
-    ("sparse_seq_len", int32(BATCH, HEADS_Q, Q_BLOCKS + 1), ValueError, "Qb = 2 (from sparse_indices)"),
-    ("cu_seqlens_q", int32(BATCH), ValueError, "B+1 = 3 (from sparse_indices); got shape [2]"),
-    ("seqused_kv", int32(BATCH + 1), ValueError, "B = 2 (from sparse_indices); got shape [3]"),
-    ("block_table", int32(BATCH + 1, WIDTH), ValueError, "B = 2 (from sparse_indices); got shape [3, 4]"),
-    ("block_table", int32(WIDTH), ValueError, "2 dimensions [B, L]; got shape [4]"),
-    ("metadata", int32(7), ValueError, "got shape [7]"),
-    ("atten_mask", torch.zeros(1024, 2048, dtype=torch.uint8), ValueError, "[2048, 2048]; got shape [1024, 2048]"),
-    # strides
-    ("query", lambda t: t.transpose(1, 2).contiguous().transpose(1, 2), ValueError, "contiguous last dimension"),
-    ("key", lambda t: t.transpose(2, 3), ValueError, "contiguous last dimension"),
-    ("value", lambda t: t.transpose(2, 3), ValueError, "contiguous last dimension"),
-    ("v_descale", lambda t: t.repeat(2)[::2], ValueError, "must be contiguous"),
-    ("cu_seqlens_q", lambda t: t.repeat_interleave(2)[::2], ValueError, "must be contiguous"),
-    ("seqused_kv", lambda t: t.repeat_interleave(2)[::2], ValueError, "must be contiguous"),
-    # device
-    *(
-        (name, lambda t: t.to("meta"), ValueError, "must be on cpu, where the other tensors are; got meta")
-        for name in ("key", "q_descale", "p_scale", "sparse_indices", "seqused_kv", "block_table")
-    ),
-    # modes, layouts and numbers
-    ("quant_mode", 2, NotImplementedError, "must be 1; got 2"),
-    ("mask_mode", 1, NotImplementedError, "must be one of 0, 3; got 1"),
-    ("layout_q", "BSND", NotImplementedError, "must be one of 'TND', 'NTD'; got 'BSND'"),
-    ("layout_kv", "PA_BNSD", NotImplementedError, "must be 'PA_BNBD'; got 'PA_BNSD'"),
-    ("layout_sparse_indices", "B_Qb_N_Kb", NotImplementedError, "must be 'B_N_Qb_Kb'"),
-    ("layout_out", "NTD", NotImplementedError, "must be 'TND'; got 'NTD'"),
-    ("sparse_q_block_size", 64, ValueError, "must be 128; got 64"),
-    ("sparse_kv_block_size", 256, ValueError, "must be 128; got 256"),
-    *(
-        ("softmax_scale", scale, ValueError, f"finite fp32 number > 0 (1.18e-38 to 3.4e+38); got {scale}")
-        for scale in (0.0, -0.1, float("nan"), float("inf"), 1e39, 1e-46)
-    ),
-    # required and reserved
-    *(
-        (name, None, TypeError, "must be a torch.Tensor; got None")
-        for name in ("query", "key", "value", "q_descale", "k_descale", "v_descale", "sparse_indices", "sparse_seq_len")
-    ),
-    *((name, None, TypeError, "is required") for name in ("cu_seqlens_q", "seqused_kv", "block_table")),
-    ("cu_seqlens_kv", int32(BATCH + 1), ValueError, "reserved and must be None"),
-    ("seqused_q", int32(BATCH), ValueError, "reserved and must be None"),
-    # Python types
-    ("query", [1.0], TypeError, "must be a torch.Tensor; got list [1.0]"),
-    ("p_scale", 256.0, TypeError, "must be a torch.Tensor or None; got float 256.0"),
-    ("softmax_scale", "0.1", TypeError, "must be a float; got str '0.1'"),
-    ("softmax_scale", None, TypeError, "must be a float; got None"),
-    ("sparse_q_block_size", 128.0, TypeError, "must be an int; got float 128.0"),
-    ("quant_mode", True, TypeError, "must be an int; got bool True"),
-    ("layout_q", 3, TypeError, "must be a str; got int 3"),
-    ("return_softmax_lse", 1, TypeError, "must be a bool; got int 1"),
-]
-
-METADATA_REFUSALS = [
-    ("sparse_seq_len", lambda t: t.long(), ValueError, "torch.int32; got torch.int64"),
-    ("sparse_seq_len", int32(BATCH, HEADS_Q), ValueError, "3 dimensions [B, N1, Qb]"),
-    ("sparse_seq_len", int32(BATCH, HEADS_Q + 1, Q_BLOCKS), ValueError, "N1 = 4; got shape [2, 5, 2]"),
-    ("sparse_seq_len", None, TypeError, "must be a torch.Tensor; got None"),
-    ("num_heads_q", 5, ValueError, "N1 = 5, N2 = 2"),
-    ("num_heads_q", 4.0, TypeError, "must be an int; got float 4.0"),
-    ("num_heads_kv", 0, ValueError, "at least one KV head"),
-    ("head_dim", 64, NotImplementedError, "must be 128; got 64"),
-    ("cu_seqlens_q", int32(BATCH), ValueError, "B+1 = 3 (from sparse_seq_len); got shape [2]"),
-    ("cu_seqlens_q", int32(BATCH + 1).to("meta"), ValueError, "must be on cpu"),
-    ("seqused_kv", int32(BATCH + 1), ValueError, "B = 2 (from sparse_seq_len); got shape [3]"),
-    ("cu_seqlens_kv", int32(BATCH + 1), ValueError, "reserved and must be None"),
-    ("seqused_q", int32(BATCH), ValueError, "reserved and must be None"),
-    ("sparse_block_size_q", 64, ValueError, "must be 128; got 64"),
-    ("sparse_block_size_k", 64, ValueError, "must be 128; got 64"),
-    ("quant_mode", 0, NotImplementedError, "must be 1; got 0"),
-    ("mask_mode", 4, NotImplementedError, "must be one of 0, 3; got 4"),
-    ("layout_q", "TH", NotImplementedError, "must be one of 'TND', 'NTD'"),
-    ("layout_kv", "PA_BBND", NotImplementedError, "must be 'PA_BNBD'"),
-    ("layout_sparse_indices", "x", NotImplementedError, "must be 'B_N_Qb_Kb'; got 'x'"),
-    ("max_kv_splits", -1, ValueError, "must be 0 (as many as pay), 1 (none) or more; got -1"),
-]
 
 
 def test_numpy_scalars_are_numbers():
     arguments = attention_arguments(softmax_scale=np.float32(0.1), sparse_q_block_size=np.int64(128))
     wanted = attention_arguments(softmax_scale=float(np.float32(0.1)))
     assert torch.equal(qbsa.quant_block_sparse_attn(**arguments)[0], qbsa.quant_block_sparse_attn(**wanted)[0])
-
-
-def refused(call, arguments, name, bad, error, text):
-    arguments[name] = bad(arguments[name]) if callable(bad) else bad
-    with pytest.raises(error) as caught:
-        call(**arguments)
-    assert type(caught.value) is error
-    message = str(caught.value)
-    assert message.startswith(f"{name} ") and text in message, message
-
-
-@pytest.mark.parametrize(("name", "bad", "error", "text"), ATTENTION_REFUSALS)
-def test_attention_refuses(name, bad, error, text):
-    refused(qbsa.quant_block_sparse_attn, attention_arguments(), name, bad, error, text)
-
-
-@pytest.mark.parametrize(("name", "bad", "error", "text"), METADATA_REFUSALS)
-def test_metadata_refuses(name, bad, error, text):
-    refused(qbsa.quant_block_sparse_attn_metadata, metadata_arguments(), name, bad, error, text)
-
-
-def test_the_refusals_leave_out_no_argument():
-    assert {name for name, *_ in ATTENTION_REFUSALS} == set(schema.argument_types(schema.ATTENTION))
-    assert {name for name, *_ in METADATA_REFUSALS} == set(schema.argument_types(schema.METADATA))
-
-
-def test_mask_belongs_to_the_causal_mode():
-    mask = torch.ones(2048, 2048, dtype=torch.uint8)
-    qbsa.quant_block_sparse_attn(**attention_arguments(atten_mask=mask, mask_mode=3))
-    with pytest.raises(ValueError, match="^atten_mask must be None with mask_mode 0; got a tensor"):
-        qbsa.quant_block_sparse_attn(**attention_arguments(atten_mask=mask, mask_mode=0))
-
-
-def test_operators_refuse_with_the_same_words():
-    arguments = attention_arguments(key=fp8(PAGES, HEADS_KV, 64, 128))
-    with pytest.raises(ValueError, match=r"^key must have shape \[P, N2, token, D\]"):
-        ATTENTION(**arguments)
 
 
 @pytest.mark.parametrize("function", [qbsa.quant_block_sparse_attn, qbsa.quant_block_sparse_attn_metadata])
