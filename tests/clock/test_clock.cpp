@@ -308,6 +308,7 @@ void test_launches_follow_each_other()
     CHECK(fills(1) == "");
     const Timeline timeline = twin::clock::Simulation(kChip, round_costs(), recorder.programs()).run();
     CHECK(timeline.cycles == (1 + 3 * 54) + (1 + 54));
+    CHECK(timeline.launch_ends == std::vector<int64_t>{1 + 3 * 54});
     CHECK(timeline.groups[0][0].end == timeline.groups[1][0].end);
 }
 

@@ -41,7 +41,7 @@ public:
     {
         return "{\"source\": \"model\", \"chip\": " + quoted(chip_.name) + ", \"mhz\": " + number(chip_.mhz) +
                ", \"groups\": " + std::to_string(timeline_.groups.size()) +
-               ", \"cycles\": " + std::to_string(timeline_.cycles) +
+               ", \"cycles\": " + std::to_string(timeline_.cycles) + ", \"launch_ends\": [" + launch_ends() + "]" +
                ", \"duration_us\": " + number(us(timeline_.cycles)) + ", \"columns\": {" + columns() +
                "}, \"l2_bytes\": " + std::to_string(timeline_.l2_bytes) +
                ", \"hbm_bytes\": " + std::to_string(timeline_.hbm_bytes) + ", \"calls\": [" + calls() +
@@ -70,6 +70,13 @@ private:
     static std::string core_name(int group, int core)
     {
         return core == 0 ? format("AIC %d", group) : format("AIV %d.%d", group, core - 1);
+    }
+
+    std::string launch_ends() const
+    {
+        std::string text;
+        for (int64_t end : timeline_.launch_ends) text += std::to_string(end) + ", ";
+        return text + std::to_string(timeline_.cycles);
     }
 
     // Sum over the cores of one kind.

@@ -138,6 +138,7 @@ private:
         launch_end_ = std::max(launch_end_, at);
         if (++arrived_ < cores_.size()) return;
         arrived_ = 0;
+        timeline_.launch_ends.push_back(launch_end_);
         for (size_t other = 0; other < cores_.size(); ++other) {
             cores_[other].track[kScalar].free = launch_end_;
             next_scalar(other);
