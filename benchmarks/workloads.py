@@ -37,16 +37,23 @@ class Workload:
     @property
     def is_short(self) -> torch.Tensor:
         """Whether at most half of the rows of a task's query block exist; bool [tasks]."""
-        return self.in_task_order(self._rows <= BLOCK // 2)
+        return self.rows <= BLOCK // 2
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """Of each task's query block; int64 [tasks]."""
+        return self.in_task_order(self._rows)
 
     @property
     def costs(self) -> torch.Tensor:
         """Of each task, in the scheduler's unit; int64 [tasks]."""
         cost, entries, short = library.contract().costs, self.entries, self.is_short
-        macro_block = torch.where(short, cost["kShortMacroBlock"], cost["kMacroBlock"])
-        single = torch.where(short, cost["kShortSingle"], cost["kSingle"])
-        whole = cost["kTask"] + entries // 2 * macro_block + entries % 2 * single
-        return torch.where(entries > 0, whole, torch.where(entries == 0, cost["kEmptyTask"], 0))
+        task, macro_block, single, lone, empty = (
+            torch.where(short, cost[f"kShort{name}"], cost[f"k{name}"])
+            for name in ("Task", "MacroBlock", "Single", "Lone", "Empty")
+        )
+        whole = torch.where(entries == 1, lone, task + entries // 2 * macro_block + entries % 2 * single)
+        return torch.where(entries > 0, whole, torch.where(entries == 0, empty, 0))
 
     @property
     def _rows(self) -> torch.Tensor:

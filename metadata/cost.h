@@ -1,20 +1,29 @@
-// What work costs, in vector instructions of one AIV: the vector units are the bound of this kernel.
-// Source: counts of the vector functions; tests/test_vector_work.py holds the weights against them.
-// The diagonal and the end of a sequence cost 28..46 more, at most once a task: 1..2 % of one macro-block, and lengths
-// alone do not tell whether a list holds such a block. They have no weight.
+// What work costs, in cycles of a core: weights fitted to the twin's clock (docs/clock.md), chip 950PR, by
+// benchmarks/fit_cost.py, which prints them and how far they are off. tests/test_cost.py fails when the kernel has
+// moved away from them.
+// A query block is short when at most half of its rows exist. Lengths alone do not tell whether a list holds the
+// diagonal or the end of its sequence; that costs 1..2 % of one macro-block, at most once a task, and has no weight.
 #pragma once
+#include "../kernels_ascendc/arch.h"
 #include "../kernels_ascendc/contract.h"
 
 // X(name, value, meaning)
-#define QBSA_COSTS(X)                                                                     \
-    X(kTask, 24, "row state and last step, less what its first macro-block spares")       \
-    X(kMacroBlock, 2659, "256 keys against more than half of a query block's rows")       \
-    X(kSingle, 1536, "128 keys against them")                                             \
-    X(kShortMacroBlock, 1343, "256 keys against at most half of a query block's rows")    \
-    X(kShortSingle, 780, "128 keys against them")                                         \
-    X(kEmptyTask, 77, "zeros to the output")                                              \
-    X(kMergeTask, 265, "of a split task in the merge kernel, beside its pieces; short: half")          \
-    X(kMergePiece, 338, "of each of its pieces there; short: half")
+#define QBSA_COSTS(X)                                                                                     \
+    X(kTask, 91, "start and end of a list of two entries or more")                                        \
+    X(kMacroBlock, 1757, "256 keys")                                                                      \
+    X(kSingle, 1640, "128 keys behind them")                                                              \
+    X(kLone, 1273, "a list of one entry, all of it")                                                      \
+    X(kEmpty, 619, "zeros to the output")                                                                 \
+    X(kShortTask, 216, "the same five of a short query block")                                            \
+    X(kShortMacroBlock, 1116, "")                                                                         \
+    X(kShortSingle, 663, "")                                                                              \
+    X(kShortLone, 815, "")                                                                                \
+    X(kShortEmpty, 325, "")                                                                               \
+    X(kPieceGroup, 39, "a piece of a split task to the workspace, for eight rows of each vector core")    \
+    X(kMerge, 526, "the merge kernel, once it has a split task")                                          \
+    X(kMergeGroup, 100, "eight rows of a split task there")                                               \
+    X(kMergePiece, 42, "a piece of it")                                                                   \
+    X(kMergeTile, 47, "eight rows of a piece")
 
 namespace qbsa {
 namespace cost {
@@ -23,30 +32,56 @@ namespace cost {
 QBSA_COSTS(X)
 #undef X
 
+static constexpr i64 kGroupRows = arch::kVectorBytes / arch::kDataBlockBytes;
+static constexpr i64 kMostGroups = kBlockRows / arch::kAivPerAic / kGroupRows;  // of the rows of one vector core
+
 }  // namespace cost
 
 // What of a task decides its cost.
 struct TaskSize {
-    i64 entries;    // of its list; -1: the sequence does not have that query block
-    bool is_short;  // at most half of a query block's rows
+    i64 entries;  // of its list; -1: the sequence does not have that query block
+    i64 rows;     // of its query block
 
-    i64 macro_block() const { return is_short ? cost::kShortMacroBlock : cost::kMacroBlock; }
-    i64 single() const { return is_short ? cost::kShortSingle : cost::kSingle; }
+    bool is_short() const { return rows <= kBlockRows / 2; }
+    i64 task() const { return is_short() ? cost::kShortTask : cost::kTask; }
+    i64 macro_block() const { return is_short() ? cost::kShortMacroBlock : cost::kMacroBlock; }
+    i64 single() const { return is_short() ? cost::kShortSingle : cost::kSingle; }
+    i64 lone() const { return is_short() ? cost::kShortLone : cost::kLone; }
+
+    i64 empty() const { return is_short() ? cost::kShortEmpty : cost::kEmpty; }
+
+    // Groups of eight rows of the busier vector core.
+    i64 groups() const
+    {
+        const i64 share = kBlockRows / arch::kAivPerAic / (is_short() ? 2 : 1);
+        return ((rows < share ? rows : share) + cost::kGroupRows - 1) / cost::kGroupRows;
+    }
+
+    // `pairs` macro-blocks, as a piece of the split task.
+    i64 piece(i64 pairs) const { return task() + pairs * macro_block() + groups() * cost::kPieceGroup; }
 
     // The list from pair_begin to its end, as one piece.
     i64 cost(i64 pair_begin) const
     {
         const i64 rest = entries - pair_begin * kBlocksPerMacro;
+        const i64 partial = pair_begin > 0 ? groups() * cost::kPieceGroup : 0;
         if (rest <= 0) {
-            return entries < 0 ? 0 : cost::kEmptyTask;
+            return entries < 0 ? 0 : empty();
         }
-        return cost::kTask + rest / kBlocksPerMacro * macro_block() + rest % kBlocksPerMacro * single();
+        if (rest == 1) {
+            return lone() + partial;
+        }
+        return task() + rest / kBlocksPerMacro * macro_block() + rest % kBlocksPerMacro * single() + partial;
     }
 };
 
-inline i64 merge_cost(i64 pieces, bool is_short)
+// Of one among `splits` split tasks of `groups` groups, as merge.h shares them out.
+inline i64 merge_cost(i64 pieces, i64 groups, i64 splits, i64 cores)
 {
-    return (cost::kMergeTask + pieces * cost::kMergePiece) / (is_short ? 2 : 1);
+    const i64 fair = cores / splits;
+    const i64 parts = fair < 1 ? 1 : fair > cost::kMostGroups ? cost::kMostGroups : fair;
+    const i64 of_part = (groups + parts - 1) / parts;
+    return cost::kMerge + of_part * cost::kMergeGroup + pieces * (cost::kMergePiece + of_part * cost::kMergeTile);
 }
 
 }  // namespace qbsa

@@ -21,7 +21,7 @@
     X(i64, batch, "static shape the plan was made for")                      \
     X(i64, heads_q, "static shape the plan was made for")                    \
     X(i64, q_blocks, "static shape the plan was made for")                   \
-    X(i64, total_cost, "of all cores and merges, in the unit of metadata/cost.h") \
+    X(i64, total_cost, "of all cores, in the unit of metadata/cost.h") \
     X(i64, max_cost, "of the busiest core and the longest merge")                             \
     X(i32, splits, "split tasks; 0 in a plan of kPlanWords")
 

@@ -39,11 +39,11 @@ public:
     // The task at hand; then on to the one after it. Not to be called after the last.
     TaskSize next()
     {
-        TaskSize size = {-1, false};
+        TaskSize size = {-1, 0};
         if (block_ < real_blocks_) {
             const i64 entries = row_[block_ * args_.seq_len_block_stride];
             size.entries = entries < 0 ? 0 : entries;
-            size.is_short = block_ == short_block_;
+            size.rows = block_ == last_block_ ? rows_of_last_ : kBlockRows;
         }
         if (++block_ == args_.q_blocks) {
             block_ = 0;
@@ -70,15 +70,15 @@ private:
     void open_batch()
     {
         real_blocks_ = args_.q_blocks;
-        short_block_ = -1;
+        last_block_ = -1;
         if (!cu_seqlens_) {
             return;
         }
         const i64 rows = static_cast<i64>(cu_seqlens_[batch_ + 1]) - cu_seqlens_[batch_];
         const i64 blocks = rows <= 0 ? 0 : (rows + kBlockRows - 1) / kBlockRows;
-        const i64 rows_of_last = rows - (blocks - 1) * kBlockRows;
         real_blocks_ = blocks < args_.q_blocks ? blocks : args_.q_blocks;
-        short_block_ = rows_of_last <= kBlockRows / 2 ? blocks - 1 : -1;
+        last_block_ = blocks - 1;
+        rows_of_last_ = rows - last_block_ * kBlockRows;
     }
 
     const ScheduleArgs& args_;
@@ -91,7 +91,8 @@ private:
     i64 kv_head_ = 0;
     i64 block_ = 0;
     i64 real_blocks_ = 0;
-    i64 short_block_ = -1;
+    i64 last_block_ = -1;  // the only one that may have fewer rows; -1: none has
+    i64 rows_of_last_ = 0;
 };
 
 class Filler {
@@ -124,8 +125,7 @@ public:
         pair_ = 0;
         pieces_ = 1;
         busiest_ = 0;
-        most_pieces_ = 1;
-        longest_merge_ = 0;
+        splits_ = 0;
         if (tasks_ > 0) {
             reader_.seek(0);
             size_ = reader_.next();
@@ -148,9 +148,24 @@ public:
     // Of the last fill: load of the busiest core.
     i64 busiest() const { return busiest_; }
     // Of the last fill: most pieces of a task.
-    i32 most_pieces() const { return most_pieces_; }
+    i32 most_pieces() const
+    {
+        i32 most = 1;
+        for (i32 s = 0; s < splits_; ++s) {
+            most = split_[s].pieces > most ? split_[s].pieces : most;
+        }
+        return most;
+    }
     // Of the last fill: cost of the busiest core and the longest merge after it.
-    i64 makespan() const { return busiest_ + longest_merge_; }
+    i64 makespan() const
+    {
+        i64 longest = 0;
+        for (i32 s = 0; s < splits_; ++s) {
+            const i64 merge = merge_cost(split_[s].pieces, split_[s].groups, splits_, cores_);
+            longest = merge > longest ? merge : longest;
+        }
+        return busiest_ + longest;
+    }
 
 private:
     static constexpr i64 kMaxChunks = 1024;
@@ -202,17 +217,17 @@ private:
     i64 cut(i64 room, i32 most_pieces)
     {
         const i64 left = (size_.entries + 1) / kBlocksPerMacro - pair_ - 1;
-        const i64 fit = (room - cost::kTask) / size_.macro_block();
+        const i64 fit = (room - size_.piece(0)) / size_.macro_block();
         const i64 pairs = fit < left ? fit : left;
         if (pairs <= 0 || pieces_ >= most_pieces) {
             return 0;
         }
         pair_ += pairs;
-        ++pieces_;
-        most_pieces_ = pieces_ > most_pieces_ ? pieces_ : most_pieces_;
-        const i64 merge = merge_cost(pieces_, size_.is_short);
-        longest_merge_ = merge > longest_merge_ ? merge : longest_merge_;
-        return cost::kTask + pairs * size_.macro_block();
+        if (++pieces_ == 2) {
+            ++splits_;
+        }
+        split_[splits_ - 1] = {pieces_, size_.groups()};
+        return size_.piece(pairs);
     }
 
     // The range and cost of `core`, whose end is the position at hand; and the split task it ends in.
@@ -227,14 +242,10 @@ private:
         if (pair_ == 0) {
             return;
         }
-        const bool is_new = plan->header.splits == 0 || plan->split[plan->header.splits - 1].task != task_;
-        if (is_new) {
-            plan->split[plan->header.splits++] = {task_, core_index, 1, 0, 0};
+        if (pieces_ == 2) {
+            plan->split[plan->header.splits++] = {task_, core_index, 0, 0, 0};
         }
-        SplitTask& split = plan->split[plan->header.splits - 1];
-        plan->header.total_cost += merge_cost(pieces_, size_.is_short);
-        plan->header.total_cost -= is_new ? 0 : merge_cost(split.pieces, size_.is_short);
-        split.pieces = pieces_;
+        plan->split[plan->header.splits - 1].pieces = pieces_;
     }
 
     TaskReader reader_;
@@ -247,11 +258,15 @@ private:
 
     i64 task_ = 0;  // the position: pairs before pair_ of task_, and all tasks before it, are handed out
     i64 pair_ = 0;
-    TaskSize size_ = {-1, false};  // of task_
+    TaskSize size_ = {-1, 0};  // of task_
     i32 pieces_ = 1;               // of task_, so far
     i64 busiest_ = 0;
-    i32 most_pieces_ = 1;
-    i64 longest_merge_ = 0;
+    // Of split tasks so far; a core starts one at most.
+    struct {
+        i32 pieces;
+        i64 groups;
+    } split_[kMaxCores];
+    i32 splits_ = 0;
 };
 
 // A way to fill, and what it takes: the busiest core and the longest merge after it.
@@ -265,8 +280,10 @@ struct Choice {
 inline Choice smallest_limit(Filler& filler, i32 most_pieces)
 {
     const i64 even = filler.even_share();
+    // A core has two pieces at most, each with the fixed cost of one.
+    const i64 cuts = 2 * (TaskSize{0, kBlockRows}.piece(0) + TaskSize{0, 1}.piece(0));
     i64 low = even > filler.largest() || most_pieces > 1 ? even : filler.largest();
-    i64 high = even + filler.largest();
+    i64 high = even + filler.largest() + (most_pieces > 1 ? cuts : 0);
     while (low < high) {
         const i64 middle = low + (high - low) / 2;
         if (filler.fill(middle, most_pieces, nullptr)) {
@@ -287,10 +304,9 @@ inline Choice choose(Filler& filler, i32 most_pieces)
     Choice best = smallest_limit(filler, 1);
     while (most_pieces > 1) {
         const Choice choice = smallest_limit(filler, most_pieces);
-        if (choice.makespan + choice.makespan / kWorthwhile >= best.makespan) {
-            break;
+        if (choice.makespan + choice.makespan / kWorthwhile < best.makespan) {
+            best = choice;
         }
-        best = choice;
         most_pieces = filler.most_pieces() / 2;
     }
     return best;

@@ -70,7 +70,7 @@ class Plan:
 
     @property
     def even_share(self) -> int:
-        """total_cost over the cores: no plan for this work has a smaller makespan."""
+        """total_cost over the cores: the makespan if all were equally busy and no merge followed."""
         return -(-self.total_cost // len(self.cores))
 
 
@@ -134,21 +134,12 @@ def check_plan(metadata: torch.Tensor, *, batch: int, heads_q: int, q_blocks: in
         raise ValueError(f"the cores must take {plan.tasks} tasks together; got up to (task, pair) {at}")
     if plan.splits != _cut_tasks(plan):
         raise ValueError(f"the split tasks must be {_cut_tasks(plan)}, by the cores; got {plan.splits}")
-    merges = [_whole_merge_cost(split.pieces) for split in plan.splits]
     costs = [core.cost for core in plan.cores]
-    for name, least, most in (
-        ("total_cost", sum(costs), sum(costs) + sum(merges)),
-        ("max_cost", max(costs), max(costs) + max(merges, default=0)),
-    ):
-        if not least <= getattr(plan, name) <= most:
-            allowed = f"{least}..{most}, by its cores and splits"
-            raise ValueError(f"metadata header field {name} must be {allowed}; got {getattr(plan, name)}")
-
-
-def _whole_merge_cost(pieces: int) -> int:
-    """Of a query block of which more than half the rows exist; others cost half."""
-    cost = library.contract().costs
-    return cost["kMergeTask"] + pieces * cost["kMergePiece"]
+    if plan.total_cost != sum(costs):
+        raise ValueError(f"metadata header field total_cost must be {sum(costs)}, by its cores; got {plan.total_cost}")
+    if plan.merge_cost < 0 or (plan.merge_cost > 0 and not plan.splits):
+        allowed = f"{max(costs)} or more" if plan.splits else f"{max(costs)}"
+        raise ValueError(f"metadata header field max_cost must be {allowed}, by its cores; got {plan.max_cost}")
 
 
 def _cut_tasks(plan: Plan) -> tuple[SplitTask, ...]:

@@ -1,6 +1,6 @@
 """Vector instructions of each stage, counted by running it: the vector units bound this kernel, so its counts are kept.
 
-COUNTS are the counts per call on full tiles (64 rows of one AIV). metadata/cost.h is held against them.
+COUNTS are the counts per call on full tiles (64 rows of one AIV).
 """
 
 import cases
@@ -69,19 +69,3 @@ def test_only_the_end_of_the_sequence_takes_the_masked_function(mask_mode):
 def test_a_masked_macro_block_costs_two_percent_more_at_most(change):
     """Why cost.h has no weight for the diagonal and the end of a sequence."""
     assert work(8, **change)["softmax<2, true>"] <= 1.02 * COUNTS["softmax<2, false>"]
-
-
-def test_cost_weights_follow_the_counts():
-    stage, short = COUNTS, SHORT_COUNTS
-    expected = {
-        "kMacroBlock": stage["softmax<2, false>"] + stage["accumulate"],
-        "kSingle": stage["softmax<1, false>"] + stage["accumulate"],
-        "kShortMacroBlock": short["softmax<2, false>"] + short["accumulate"],
-        "kShortSingle": short["softmax<1, false>"] + short["accumulate"],
-        # The first macro-block needs no accumulate, the last has finish in its place.
-        "kTask": stage["begin_rows"] + stage["finish<false, false>"] - 2 * stage["accumulate"],
-        "kEmptyTask": stage["fill_rows"],
-        "kMergePiece": 338,
-        "kMergeTask": 265,
-    }
-    assert library.contract().costs == expected
