@@ -1,9 +1,6 @@
 """Named calls of the attention operator: what `python -m qbsa bench`, `profile` and `explain` run.
 
-A case says shapes and how much each list selects; values do not matter to it. Own cases come from a YAML or JSON file:
-
-    my_prefill: {heads: [32, 4], q_lens: [8192], kv_lens: [8192], share: 0.25}
-    my_decode:  {heads: [32, 4], q_lens: [1, 1], kv_lens: [32768, 4096], blocks: 64}
+A case says shapes and how much each list selects; values do not matter to it.
 """
 
 from __future__ import annotations
@@ -21,6 +18,9 @@ from . import bundle, library, sparsity
 
 BLOCK, HEAD_DIM = 128, 128
 FILE_SUFFIXES = (".yaml", ".yml", ".json")
+FILE_FORM = f"""Own cases, in a file ({", ".join(FILE_SUFFIXES)}):
+  my_prefill: {{heads: [32, 4], q_lens: [8192], kv_lens: [8192], share: 0.25}}
+  my_decode:  {{heads: [32, 4], q_lens: [1, 1], kv_lens: [32768, 4096], blocks: 64}}"""
 
 
 @dataclasses.dataclass(frozen=True)

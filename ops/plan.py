@@ -8,7 +8,7 @@ import os
 
 import torch
 
-from . import check, library
+from . import check, library, pictures
 
 _BAR_COLUMNS = 40
 
@@ -188,13 +188,9 @@ def _count_text(core: CoreRange) -> str:
 
 def plot_plan(metadata: torch.Tensor, path: str | os.PathLike[str]) -> None:
     """Draws the load of each core, the makespan and the even share to an image file; needs matplotlib."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise RuntimeError("plot_plan needs matplotlib: pip install matplotlib, or qbsa[plot]") from None
     check.python_type("path", path, (str, os.PathLike), "a path")
     plan = read_plan(metadata)
-    figure = Figure(figsize=(8, 3.5), layout="constrained")
+    figure = pictures.figure(8, 3.5)
     axes = figure.add_subplot()
     axes.bar(range(len(plan.cores)), [core.cost for core in plan.cores], color="0.6")
     axes.axhline(plan.even_share, color="black", linestyle="--", linewidth=1, label=f"even share {plan.even_share}")

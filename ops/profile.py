@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from . import cases, library
+from . import cases, kernels, library, pictures
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,9 @@ class Profile:
     case: str
     report: dict[str, Any]
 
-    def json(self) -> str:
-        return json.dumps({"case": self.case, **self.report}, indent=1)
-
     def busiest_pipe(self) -> tuple[str, float]:
         """Column name and ratio of the pipe that is busy most."""
-        columns = self.report["columns"]
-        ratios = {name.removesuffix("_ratio"): value for name, value in columns.items() if name.endswith("_ratio")}
-        return max(ratios.items(), key=lambda item: item[1])
+        return kernels.busiest_pipe(self.report["columns"])
 
     def waits(self, kind: str) -> dict[str, list[tuple[str, float]]]:
         """Pipe -> (flag and place, share of the time of the cores of that kind), longest first; kind: AIC or AIV."""
@@ -93,17 +88,13 @@ def profile_case(name: str, soc: str = "950PR", trace: Path | None = None, trace
 
 def plot(trace: Path, png: Path, title: str = "") -> None:
     """Draws a Chrome trace of profile() as a timeline, one row a pipe. RuntimeError without matplotlib."""
-    try:
-        from matplotlib import figure
-    except ImportError:
-        raise RuntimeError("drawing needs matplotlib: pip install 'qbsa[plot]'") from None
     events = json.loads(trace.read_text())["traceEvents"]
     cores = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
     rows: dict[str, list] = defaultdict(list)
     for event in events:
         if event["ph"] == "X" and event["cat"] == "run":
             rows[f"{cores[event['pid']]} {event['tid']}"].append((event["ts"], event["dur"]))
-    canvas = figure.Figure(figsize=(14, 1 + 0.28 * len(rows)), layout="constrained")
+    canvas = pictures.figure(14, 1 + 0.28 * len(rows))
     axes = canvas.subplots()
     for row, spans in enumerate(rows.values()):
         axes.broken_barh(spans, (row - 0.4, 0.8), color=f"C{row % 10}")
@@ -111,7 +102,7 @@ def plot(trace: Path, png: Path, title: str = "") -> None:
     axes.invert_yaxis()
     axes.set_xlabel("us (model)")
     axes.set_title(f"{title} (model, not measured)".strip())
-    canvas.savefig(png, dpi=110)
+    canvas.savefig(png)
 
 
 @contextlib.contextmanager

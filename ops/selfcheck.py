@@ -24,8 +24,11 @@ class _DoesNotApplyError(Exception):
     """The check needs another device; the text says which."""
 
 
-def run(device: str, folder: Path, environment: str) -> tuple[bool, str]:
-    """Runs every check on "cpu" or "npu:0". Whether all passed, and the report; the profiler writes below folder."""
+def run(device: str, folder: Path, environment: str, say: Callable[[str], None]) -> tuple[bool, str]:
+    """Runs every check on "cpu" or "npu:0", saying each as it ends. Whether all passed, and the report.
+
+    The profiler writes below folder.
+    """
     lines = [environment, "", f"checks on {device}"]
     passed = True
     for name, check in _CHECKS:
@@ -37,7 +40,7 @@ def run(device: str, folder: Path, environment: str) -> tuple[bool, str]:
         except Exception as error:  # whatever a new machine comes up with belongs into the report
             passed, result, detail = False, "FAILED", f"{type(error).__name__}: {error}"
         lines.append(f"{result:<7} {name:<22} {time.monotonic() - started:6.1f} s  {detail}")
-        print(lines[-1], flush=True)
+        say(lines[-1])
     return passed, "\n".join(lines)
 
 

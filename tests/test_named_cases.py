@@ -49,6 +49,7 @@ OWN = {"mine": {"heads": [8, 1], "q_lens": [256], "kv_lens": [512], "share": 0.5
 
 
 def test_own_cases(tmp_path):
+    pytest.importorskip("yaml")
     (tmp_path / "own.json").write_text(json.dumps(OWN))
     (tmp_path / "own.yaml").write_text("mine: {heads: [8, 1], q_lens: [256], kv_lens: [512], share: 0.5}\n")
     found = [cases.find([str(tmp_path / name)])[0].case.list_lengths() for name in ("own.json", "own.yaml")]
@@ -75,6 +76,7 @@ def test_own_cases_that_break_a_rule(tmp_path, change, message):
 
 
 def test_files_that_hold_no_cases(tmp_path):
+    pytest.importorskip("yaml")
     (tmp_path / "own.yaml").write_text("[1")
     with pytest.raises(ValueError, match="must be YAML"):
         cases.find([str(tmp_path / "own.yaml")])

@@ -1,0 +1,46 @@
+"""Draws the results of bench as bars, with ratios over them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from . import pictures
+from .bench import Result
+
+
+def draw(ours: Result, other: Result | None, path: Path) -> None:
+    """One group of bars a case, on a logarithmic axis; over them the times, and how many times as long the other takes.
+
+    Cases that were not timed are left out. RuntimeError without matplotlib, or if nothing was timed.
+    """
+    timed = [timing for timing in ours.timings if timing.us is not None]
+    if not timed:
+        raise RuntimeError("there is nothing to draw: no case was timed")
+    results = [ours] if other is None else [ours, other]
+    figure = pictures.figure(width=max(6.0, 2.6 + 1.1 * len(timed)), height=4.6)
+    axes = figure.subplots()
+    width = 0.8 / len(results)
+    for index, result in enumerate(results):
+        found = [(at, result.of(timing.case)) for at, timing in enumerate(timed)]
+        shown = [(at + (index - (len(results) - 1) / 2) * width, item.us) for at, item in found if item and item.us]
+        color = pictures.COLORS[index]
+        label = f"{result.name}: {result.source}, {result.device}, {result.date}"
+        axes.bar([x for x, _ in shown], [us for _, us in shown], 0.92 * width, color=color, label=label)
+        for x, us in shown:
+            axes.text(x, us, pictures.number(us), ha="center", va="bottom", fontsize=8, color="0.25")
+    for at, timing in enumerate(timed):
+        theirs = other.of(timing.case) if other else None
+        if theirs and theirs.us:
+            highest = max(theirs.us, timing.us)
+            axes.text(at, highest * 1.35, f"{theirs.us / timing.us:.2f}x", ha="center", va="bottom", weight="bold")
+    axes.set_yscale("log")
+    times = [item.us for result in results for item in result.timings if item.us]
+    axes.set_ylim(min(times) / 4, max(times) * 6)
+    axes.yaxis.set_major_formatter(lambda value, _: pictures.number(value))
+    pictures.quiet_axes(axes)
+    axes.set_xticks(range(len(timed)), [timing.case for timing in timed], rotation=20, ha="right")
+    axes.set_ylabel("time of a call (us), logarithmic")
+    if other:
+        axes.set_title(f"how many times as long {other.name} takes as {ours.name}", fontsize=10)
+    axes.legend(loc="upper left", fontsize=8, frameon=False)
+    figure.savefig(path)
