@@ -6,13 +6,13 @@
 
 // X(name, value, meaning)
 #define QBSA_CONSTANTS(X)                                                                      \
-    X(kAbiVersion, 3, "rises with any change of this file or of metadata/plan.h")              \
+    X(kAbiVersion, 4, "rises with any change of this file or of metadata/plan.h")              \
     X(kHeadDim, 128, "columns of query, key, value and out")                                   \
     X(kBlockRows, 128, "query rows of a sparse block")                                         \
     X(kBlockKeys, 128, "keys of a sparse block; a page of the KV cache holds one block")       \
     X(kBlocksPerMacro, 2, "list entries fused into one macro-block; positions 2k and 2k + 1")  \
     X(kMaxGroup, 16, "query heads that may share one KV head")                                 \
-    X(kMaxCores, 64, "AIC groups a plan can address")                                          \
+    X(kMaxCores, 72, "AIC groups a plan can address")                                          \
     X(kStatusBytes, 64, "bytes from the status word of one core to the next: lines of their own")
 
 // X(name, value, meaning): the integers of the public arguments quant_mode and mask_mode.

@@ -33,13 +33,13 @@ def test_plans_are_those_of_the_host(aicpu, max_kv_splits):
     for workload in workloads.committed():
         if workload.tasks > 4096:
             continue
-        for cores in (1, 32, 64):
+        for cores in (1, 32, 72):
             result, metadata, word = launch(aicpu, workload, cores, max_kv_splits)
             assert result == 0 and word == library.contract().constants["kPlanMagic"]
             assert torch.equal(metadata, workloads.make_plan(workload, cores, max_kv_splits)), workload.name
 
 
-@pytest.mark.parametrize("changes", [{"cores": 0}, {"cores": 65}, {"cores": -1}, {"batch": -1}, {"heads_kv": 2}])
+@pytest.mark.parametrize("changes", [{"cores": 0}, {"cores": 73}, {"cores": -1}, {"batch": -1}, {"heads_kv": 2}])
 def test_bad_arguments_leave_a_plan_that_is_refused(aicpu, changes):
     inputs = cases.make_inputs(cases.Case("", (1, 1), (130,), (256,), "dense", 2))
     workload = workloads.Workload(inputs["sparse_seq_len"], 1, inputs["cu_seqlens_q"])

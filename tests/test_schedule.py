@@ -29,7 +29,7 @@ def calls(draw):
     rows = draw(st.lists(st.integers(0, q_blocks * 128 + 40), min_size=batch, max_size=batch))
     cu_seqlens_q = torch.tensor([0, *rows]).cumsum(0).to(torch.int32) if draw(st.booleans()) else None
     workload = workloads.Workload(lengths, heads_kv, cu_seqlens_q)
-    return workload, draw(st.integers(1, 64)), draw(st.sampled_from([0, 1, 2, 3, 9, 64]))
+    return workload, draw(st.integers(1, 72)), draw(st.sampled_from([0, 1, 2, 3, 9, 72]))
 
 
 def pieces(made, entries):
@@ -157,7 +157,7 @@ def test_more_tasks_than_chunks():
     lengths = torch.randint(0, 40, (3, 7, 500), dtype=torch.int32, generator=torch.Generator().manual_seed(2))
     workload = workloads.Workload(lengths, 7, torch.tensor([0, 64000, 64010, 128000], dtype=torch.int32))
     costs = workload.costs.tolist()
-    for cores in (1, 31, 64):
+    for cores in (1, 31, 72):
         metadata = workloads.make_plan(workload, cores)
         qbsa.check_plan(metadata, batch=3, heads_q=7, q_blocks=500)
         made = plan.read_plan(metadata)

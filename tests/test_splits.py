@@ -86,7 +86,7 @@ def checked():
 
 
 @pytest.mark.parametrize("case", [DECODE, LONG_ROW], ids=lambda case: case.id)
-@pytest.mark.parametrize("max_kv_splits, cores", [(0, 0), (2, 0), (3, 5), (0, 64)])
+@pytest.mark.parametrize("max_kv_splits, cores", [(0, 0), (2, 0), (3, 5), (0, 72)])
 def test_pieces_join_to_the_chain_that_restarts_at_the_borders(case, max_kv_splits, cores):
     inputs = cases.make_inputs(case)
     metadata = plan_for(inputs, max_kv_splits, cores)
