@@ -77,8 +77,8 @@ def print_balance() -> None:
             cells.append(str(sum(split.pieces for split in made.splits)))
         print(f"| {workload.name} | {workload.tasks} | " + " | ".join(cells) + " |")
     total = len(workloads.committed()) * len(CORES)
-    print(f"\nMakespan above its bound. Beyond the goal (!): whole {missed[1]}, split {missed[0]}, of {total} each. Of the")
-    print(f"whole ones {by_nature} are within the goal of what whole tasks, in whatever order, can reach.")
+    print(f"\nMakespan above its bound. Beyond the goal (!): whole {missed[1]}, split {missed[0]}, of {total} each.")
+    print(f"Of the whole ones {by_nature} are within the goal of what whole tasks, in whatever order, can reach.")
 
 
 def entries_of_cores(workload: Workload, made: plan.Plan) -> list[int]:

@@ -7,9 +7,10 @@ those calls. Second: what a plan says of whole calls, and what the clock says.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import torch
 import workloads
@@ -29,55 +30,73 @@ CALLS = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class Points:
+    """What the clock measured: row k of the design holds how often each weight counts in measurement k."""
+
+    names: tuple[str, ...]
+    design: list[list[int]]
+    cycles: list[float]
+    relative: bool = False  # errors in parts of the measurement, not in cycles
+
+    def fit(self) -> dict[str, int]:
+        """The weights by least squares."""
+        design, cycles, scale = self._tensors()
+        solution = torch.linalg.lstsq(design / scale[:, None], (cycles / scale)[:, None]).solution[:, 0]
+        return {name: round(weight) for name, weight in zip(self.names, solution.tolist(), strict=True)}
+
+    def largest_error(self, weights: Mapping[str, int]) -> float:
+        design, cycles, scale = self._tensors()
+        sums = design @ torch.tensor([weights[name] for name in self.names], dtype=torch.float64)
+        return float(((sums - cycles) / scale).abs().max())
+
+    def _tensors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        design, cycles = (torch.tensor(x, dtype=torch.float64) for x in (self.design, self.cycles))
+        return design, cycles, cycles if self.relative else torch.ones_like(cycles)
+
+
 def main() -> None:
     soc = sys.argv[1] if len(sys.argv) > 1 else "950PR"
-    found = fit(soc)
+    weights = library.contract().costs
+    lists, start = measure_lists(soc)
     print(f"| {soc}, model | cycles | in cost.h |\n|---|---|---|")
-    for name, weight in library.contract().costs.items():
-        print(f"| {name} | {found.weights[name]} | {weight} |")
-    off = f"{found.lists_off:.1%} of a list, {found.piece_off:.0f} cycles of a piece, {found.merge_off:.0f} of a merge"
-    print(f"\nStart of a core: {found.start} cycles. Largest residuals: {off}.")
+    errors = []
+    for name, points in {"lists": lists, "empty lists": measure_empty_lists(soc), **measure_splits(soc)}.items():
+        fitted = points.fit()
+        for weight, cycles in fitted.items():
+            print(f"| {weight} | {cycles} | {weights[weight]} |")
+        error = points.largest_error(fitted)
+        errors.append(f"{name} {error:.1%}" if points.relative else f"{name} {error:.0f} cycles")
+    print(f"\nStart of a core: {start} cycles. Largest errors of the fit: {', '.join(errors)}.")
     print("\n| call on 32 cores | plan | merge, of it | clock | clock / plan |\n|---|---|---|---|---|")
     for name, case in CALLS.items():
         for splits in (1, 0):
             ends, made = time_call(soc, cases.make_inputs(case), 32, splits)
-            expected = found.start + made.max_cost
+            expected = start + made.max_cost
             cells = (str(expected), str(made.merge_cost), str(ends[-1]), f"{ends[-1] / expected:.2f}")
             print(f"| {name}, {len(made.splits)} split | " + " | ".join(cells) + " |", flush=True)
 
 
-@dataclasses.dataclass(frozen=True)
-class Fit:
-    """The weights of metadata/cost.h by name, the start of a core, and the largest residuals. Cycles; lists_off: 1."""
-
-    weights: dict[str, int]
-    start: int
-    lists_off: float
-    piece_off: float
-    merge_off: float
-
-
-def fit(soc: str) -> Fit:
-    lists, start, lists_off = fit_lists(soc)
-    splits, piece_off, merge_off = fit_splits(soc)
-    return Fit(lists | splits, start, lists_off, piece_off, merge_off)
-
-
-def fit_lists(soc: str) -> tuple[dict[str, int], int, float]:
-    """What one more list takes on one core, by the relative error; the start of a core is what is left of a call."""
-    names = [f"k{kind}{name}" for kind in ROWS for name in ("Task", "MacroBlock", "Single", "Lone")]
-    lists, measured, starts, empty = [], [], [], {}
+def measure_lists(soc: str) -> tuple[Points, int]:
+    """One more list on one core, and the start of a core, which is what is left of a call."""
+    names = tuple(f"k{kind}{name}" for kind in ROWS for name in ("Task", "MacroBlock", "Single", "Lone"))
+    points, starts = Points(names, [], [], relative=True), []
     for kind, counts in ROWS.items():
-        found = [_one_more(soc, rows, 0)[0] for rows in counts]
-        empty[f"k{kind}Empty"] = round(statistics.mean(found))
+        for rows, entries in itertools.product(counts, ENTRIES):
+            one, start = _one_more(soc, rows, entries)
+            points.design.append([_of_list(kind, entries).get(name, 0) for name in names])
+            points.cycles.append(one)
+            starts.append(start)
+    return points, round(statistics.mean(starts))
+
+
+def measure_empty_lists(soc: str) -> Points:
+    points = Points(tuple(f"k{kind}Empty" for kind in ROWS), [], [], relative=True)
+    for kind, counts in ROWS.items():
         for rows in counts:
-            for entries in ENTRIES:
-                one, start = _one_more(soc, rows, entries)
-                lists.append([_of_list(kind, entries).get(name, 0) for name in names])
-                measured.append(one)
-                starts.append(start)
-    weights, off = _least_squares(lists, measured, relative=True)
-    return dict(zip(names, weights, strict=True)) | empty, round(statistics.mean(starts)), off
+            points.design.append([int(kind == other) for other in ROWS])
+            points.cycles.append(_one_more(soc, rows, 0)[0])
+    return points
 
 
 def _one_more(soc: str, rows: int, entries: int) -> tuple[float, float]:
@@ -97,38 +116,27 @@ def _of_list(kind: str, entries: int) -> dict[str, int]:
     return {f"k{kind}Task": 1, f"k{kind}MacroBlock": entries // 2, f"k{kind}Single": entries % 2}
 
 
-def fit_splits(soc: str) -> tuple[dict[str, int], float, float]:
-    """Several cores: the first kernel against whole lists as long as the pieces, the second against one without work."""
-    pieces, merges = ([], []), ([], [])
-    for rows in (row for counts in ROWS.values() for row in counts):
-        groups = -(-min(rows, 32 if rows <= 64 else 64) // 8)
-        for tasks, cores in SPLITS:
-            pairs = PIECE_PAIRS * cores if tasks == 1 else LIST_PAIRS
-            (first, last), made = time_call(soc, _lists(tasks, rows, pairs), cores, 0)
-            (first_whole, last_whole), _ = time_call(soc, _lists(cores, rows, PIECE_PAIRS), cores, 0)
-            of_unit = -(-groups // max(1, min(8, cores // len(made.splits))))
-            most = max(split.pieces for split in made.splits)
-            merges[0].append([1, of_unit, most, most * of_unit])
-            merges[1].append(last - first - (last_whole - first_whole))
-            if tasks == 1:
-                pieces[0].append([groups])
-                pieces[1].append(first - first_whole)
-    piece, piece_off = _least_squares(*pieces)
-    merge, merge_off = _least_squares(*merges)
-    names = ("kPieceGroup", "kMerge", "kMergeGroup", "kMergePiece", "kMergeTile")
-    return dict(zip(names, piece + merge, strict=True)), piece_off, merge_off
+def measure_splits(soc: str) -> dict[str, Points]:
+    """Several cores: the first kernel against whole lists as long as the pieces, the second against none to merge."""
+    pieces = Points(("kPieceGroup",), [], [])
+    merges = Points(("kMerge", "kMergeGroup", "kMergePiece", "kMergeTile"), [], [])
+    for rows, (tasks, cores) in itertools.product((rows for counts in ROWS.values() for rows in counts), SPLITS):
+        pairs = PIECE_PAIRS * cores if tasks == 1 else LIST_PAIRS
+        (first, last), made = time_call(soc, _lists(tasks, rows, pairs), cores, 0)
+        (first_whole, last_whole), _ = time_call(soc, _lists(cores, rows, PIECE_PAIRS), cores, 0)
+        groups = workloads.merged_groups(rows, len(made.splits), cores)
+        most = max(split.pieces for split in made.splits)
+        merges.design.append([1, groups, most, most * groups])
+        merges.cycles.append(last - first - (last_whole - first_whole))
+        if tasks == 1:
+            pieces.design.append([workloads.row_groups(rows)])
+            pieces.cycles.append(first - first_whole)
+    return {"pieces": pieces, "merges": merges}
 
 
 def _lists(count: int, rows: int, pairs: int) -> dict:
     """One list of `pairs` pairs of its own keys for each of `count` sequences of `rows` rows."""
     return cases.make_inputs(cases.Case("", (1, 1), (rows,) * count, (2 * pairs * 128,) * count, 2 * pairs))
-
-
-def _least_squares(rows: Sequence, measured: Sequence, relative: bool = False) -> tuple[list[int], float]:
-    design, cycles = torch.tensor(rows, dtype=torch.float64), torch.tensor(measured, dtype=torch.float64)
-    scale = cycles if relative else torch.ones_like(cycles)
-    solution = torch.linalg.lstsq(design / scale[:, None], (cycles / scale)[:, None]).solution[:, 0].round()
-    return [int(weight) for weight in solution], float(((design @ solution - cycles) / scale).abs().max())
 
 
 def time_call(soc: str, inputs: dict, cores: int, max_kv_splits: int) -> tuple[list[int], plan.Plan]:

@@ -63,6 +63,17 @@ class Workload:
         return of_block[:, None].expand(-1, heads_q, -1)
 
 
+def row_groups(rows: int) -> int:
+    """Groups of eight rows that the busier vector core has of a query block of `rows` rows."""
+    share = BLOCK // 4 if rows <= BLOCK // 2 else BLOCK // 2
+    return -(-min(rows, share) // 8)
+
+
+def merged_groups(rows: int, splits: int, cores: int) -> int:
+    """Groups of eight rows of one split task among `splits` that a vector core merges."""
+    return -(-row_groups(rows) // min(max(cores // splits, 1), 8))
+
+
 def make_plan(workload: Workload, cores: int, max_kv_splits: int = 1) -> torch.Tensor:
     """The metadata tensor for `cores` cores; 0: the library's default."""
     plan = torch.zeros(library.plan_words(max_kv_splits), dtype=torch.int32)

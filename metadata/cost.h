@@ -18,7 +18,7 @@
     X(kShortMacroBlock, 1116, "")                                                                         \
     X(kShortSingle, 663, "")                                                                              \
     X(kShortLone, 815, "")                                                                                \
-    X(kShortEmpty, 325, "")                                                                               \
+    X(kShortEmpty, 273, "")                                                                               \
     X(kPieceGroup, 39, "a piece of a split task to the workspace, for eight rows of each vector core")    \
     X(kMerge, 526, "the merge kernel, once it has a split task")                                          \
     X(kMergeGroup, 100, "eight rows of a split task there")                                               \

@@ -259,7 +259,7 @@ private:
     i64 task_ = 0;  // the position: pairs before pair_ of task_, and all tasks before it, are handed out
     i64 pair_ = 0;
     TaskSize size_ = {-1, 0};  // of task_
-    i32 pieces_ = 1;               // of task_, so far
+    i32 pieces_ = 1;           // of task_, so far
     i64 busiest_ = 0;
     // Of split tasks so far; a core starts one at most.
     struct {

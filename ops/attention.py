@@ -165,7 +165,7 @@ def quant_block_sparse_attn_metadata(
             FP8 steps; the result stays bit-identical for the same plan.
 
     Returns:
-        int32 [W]: the plan, W a function of the shapes alone.
+        int32 [W]: the plan. W has one value for max_kv_splits 1 and one for all others, whatever the shapes.
 
     Raises:
         TypeError, ValueError, NotImplementedError, RuntimeError: as quant_block_sparse_attn.

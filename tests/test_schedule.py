@@ -81,25 +81,23 @@ def test_costs_are_those_of_the_pieces(call):
 
 
 def list_cost(entries, rows):
-    weight = {name.replace("Short", ""): value for name, value in library.contract().costs.items()
-              if ("Short" in name) == (rows <= 64)}
+    weight = {
+        name.replace("Short", ""): value
+        for name, value in library.contract().costs.items()
+        if ("Short" in name) == (rows <= 64)
+    }
     if entries < 2:
         return weight["kLone" if entries else "kEmpty"]
     return weight["kTask"] + entries // PAIR * weight["kMacroBlock"] + entries % PAIR * weight["kSingle"]
 
 
-def groups(rows):
-    """Of eight rows, of the busier vector core."""
-    return -(-min(rows, 32 if rows <= 64 else 64) // 8)
-
-
 def partial_cost(rows):
-    return groups(rows) * library.contract().costs["kPieceGroup"]
+    return workloads.row_groups(rows) * library.contract().costs["kPieceGroup"]
 
 
 def merge_cost(pieces, rows, splits, cores):
     weight = library.contract().costs
-    of_core = -(-groups(rows) // min(max(cores // splits, 1), 8))
+    of_core = workloads.merged_groups(rows, splits, cores)
     of_piece = weight["kMergePiece"] + of_core * weight["kMergeTile"]
     return weight["kMerge"] + of_core * weight["kMergeGroup"] + pieces * of_piece
 

@@ -34,8 +34,8 @@ struct Timeline {
     std::vector<std::array<CoreTimes, kCores>> groups;
     int64_t cycles = 0;
     std::vector<int64_t> launch_ends;  // of all launches but the last, which ends at `cycles`
-    int64_t l2_bytes = 0;   // moved between cores and L2, reads and writes
-    int64_t hbm_bytes = 0;  // moved between L2 and HBM, whole lines
+    int64_t l2_bytes = 0;              // moved between cores and L2, reads and writes
+    int64_t hbm_bytes = 0;             // moved between L2 and HBM, whole lines
 };
 
 }  // namespace twin::clock
