@@ -11,7 +11,6 @@ A bundle is a torch.save of tensors and plain values, loaded with weights_only=T
 
 from __future__ import annotations
 
-import json
 import os
 import zipfile
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from typing import Any
 
 import torch
 
-from . import compare, npu, schema
+from . import compare, manifest, npu, schema
 from .attention import quant_block_sparse_attn
 
 FOLDER_VARIABLE = "QBSA_GENERALIZED_BUNDLE_DIR"
@@ -78,6 +77,18 @@ def load_inputs(path: Path) -> dict[str, Any]:
     return _arguments(path, content["inputs"] if isinstance(content.get("inputs"), dict) else content)
 
 
+def load_result(path: Path) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """out and lse, or None, that a file holds: a bundle's expected values, or a torch.save of out or of (out, lse)."""
+    content = _load(path)
+    if isinstance(content, dict):
+        golden = load(path)
+        return golden.expected, golden.expected_lse
+    out, lse = content if isinstance(content, (tuple, list)) and len(content) == 2 else (content, None)
+    if not isinstance(out, torch.Tensor) or not (lse is None or isinstance(lse, torch.Tensor)):
+        raise ValueError(f"{path} must hold a bundle, out, or (out, lse); got {type(content).__name__}")
+    return out, lse
+
+
 def named_by_environment() -> list[Path]:
     """Bundles that the environment variables of the public tests name.
 
@@ -89,12 +100,11 @@ def named_by_environment() -> list[Path]:
         if not Path(folder).is_dir():
             raise FileNotFoundError(f"{FOLDER_VARIABLE} must name a folder; got {folder}")
         paths += sorted(Path(folder).glob("*.pt"))
-    if manifest := os.environ.get(MANIFEST_VARIABLE):
+    if named := os.environ.get(MANIFEST_VARIABLE):
         try:
-            entries = json.loads(Path(manifest).read_text())
-            paths += [Path(path).expanduser() for path in entries.values()]
-        except (OSError, ValueError, AttributeError, TypeError) as error:
-            text = f"{MANIFEST_VARIABLE} must name a JSON file with an object case id -> path; got {manifest}: {error}"
+            paths += [entry.path for entry in manifest.read(Path(named))]
+        except (OSError, ValueError) as error:
+            text = f"{MANIFEST_VARIABLE} must name a JSON file with an object case id -> path; got {named}: {error}"
             raise ValueError(text) from error
     return paths
 
@@ -109,6 +119,14 @@ def committed() -> list[Path]:
 def replay(bundle: Bundle, device: str | None = None) -> list[compare.Report]:
     """Runs the operator on a bundle's inputs and measures the result: a report for out and, if stored, for LSE.
 
+    Device and errors as result.
+    """
+    return compare.against_chain(*result(bundle, device), truth(bundle), bundle.inputs)
+
+
+def result(bundle: Bundle, device: str | None = None) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """What the operator returns for a bundle's inputs, on the CPU.
+
     device None is what QBSA_TEST_DEVICE says, else cpu. RuntimeError if exactly one of result and bundle has an LSE.
     """
     device = device or os.environ.get(DEVICE_VARIABLE) or "cpu"
@@ -116,8 +134,7 @@ def replay(bundle: Bundle, device: str | None = None) -> list[compare.Report]:
     if (lse is None) != (bundle.expected_lse is None):
         has = "none" if bundle.expected_lse is None else "one"
         raise RuntimeError(f"return_softmax_lse is {lse is not None}, but the bundle {bundle.case_id} stores {has}")
-    lse = None if lse is None else lse.cpu()
-    return compare.against_chain(out.cpu(), lse, _truth(bundle), bundle.inputs)
+    return out.cpu(), None if lse is None else lse.cpu()
 
 
 def to_device(inputs: dict[str, Any], device: str | torch.device) -> dict[str, Any]:
@@ -170,7 +187,7 @@ def _one_dtype_per_storage(inputs: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _truth(golden: Bundle) -> compare.Truth:
+def truth(golden: Bundle) -> compare.Truth:
     """All rows of a stored result. Peaks are not stored: 1/3 lets compare allow the most that any peak does."""
     tokens, heads, _ = golden.expected.shape
     token, head = (ids.flatten() for ids in torch.meshgrid(torch.arange(tokens), torch.arange(heads), indexing="ij"))
@@ -179,15 +196,19 @@ def _truth(golden: Bundle) -> compare.Truth:
     return compare.Truth(token, head, golden.expected[token, head].double(), lse[head, token].double(), peak)
 
 
-def _load_dict(path: Path) -> dict[Any, Any]:
+def _load(path: Path) -> Any:
     try:
         _check_sums(path)
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        return torch.load(path, map_location="cpu", weights_only=True)
     except (FileNotFoundError, IsADirectoryError):
         raise
     except Exception as error:  # torch.load raises what its parsers raise
         first_line = (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(f"{path} is no bundle, or a damaged one: {first_line}") from error
+
+
+def _load_dict(path: Path) -> dict[Any, Any]:
+    content = _load(path)
     if not isinstance(content, dict):
         raise ValueError(f"{path} is no bundle: it must hold a dict; got {type(content).__name__}")
     return content

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import bundle, bundle_maker, library
+from . import bundle, bundle_diff, bundle_maker, library, manifest
 from .console import Answer, Console, table
 
 TEXT = "make, verify, compare and list bundles: the arguments of one call and what it must return, in one file"
@@ -18,6 +19,12 @@ VERIFY_EXAMPLES = """
 python -m qbsa bundle verify                             what comes with the package, on the CPU
 python -m qbsa bundle verify recorded/ --device npu:0
 python -m qbsa bundle verify x.pt --mode checked --mode race"""
+DIFF_EXAMPLES = """
+python -m qbsa bundle diff golden.pt --device npu:0 --png errors.png
+python -m qbsa bundle diff golden.pt recorded/call_0000.pt    two bundles of one call
+python -m qbsa bundle diff golden.pt result.pt                result.pt: torch.save of out, or of (out, lse)"""
+MANIFEST_EXAMPLES = """
+python -m qbsa bundle manifest recorded/                 writes recorded/manifest.json; verify looks at it"""
 _FAULTS = (OSError, NotImplementedError, RuntimeError, TypeError, ValueError)
 
 
@@ -32,6 +39,16 @@ def add_commands(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> 
     make.add_argument("--layout-q", choices=("TND", "NTD"), default="TND", help="of a case; a file has its own")
     verify = add(actions, "verify", _verify, "replay bundles; exit code 1 if one fails", VERIFY_EXAMPLES)
     add_where(verify)
+    text = "tell where two results of one call differ; exit code 1 if one is beyond its cap"
+    diff = add(actions, "diff", _diff, text, DIFF_EXAMPLES)
+    diff.add_argument("expected", type=Path, metavar="BUNDLE", help="arguments and expected values")
+    text = "a bundle of the same call, or a saved result; without it the bundle is replayed"
+    diff.add_argument("got", type=Path, nargs="?", metavar="RESULT", help=text)
+    diff.add_argument("--png", type=Path, metavar="FILE.png", help="draw where the errors are; needs qbsa[plot]")
+    add_where(diff)
+    text = f"write the SHA-256 of the bundles of a folder to {manifest.NAME} in it"
+    sums = add(actions, "manifest", _manifest, text, MANIFEST_EXAMPLES)
+    sums.add_argument("folder", type=Path, metavar="FOLDER")
     named = f"default: those of the package, and those that {bundle.FOLDER_VARIABLE} (a folder) and "
     named += f"{bundle.MANIFEST_VARIABLE} (JSON, case id -> path) name"
     for command in (verify, add(actions, "list", _list, "show ids, shapes and sizes of bundles")):
@@ -74,6 +91,7 @@ def _verify(options: argparse.Namespace, console: Console) -> Answer:
 def _replayed(path: Path, mode: str, device: str | None) -> tuple[str, list[str], dict[str, Any]]:
     """Name, cells of the table and data."""
     try:
+        manifest.check_beside(path)
         golden = bundle.load(path)
         with library.mode(mode):
             reports = bundle.replay(golden, device)
@@ -88,6 +106,40 @@ def _replayed(path: Path, mode: str, device: str | None) -> tuple[str, list[str]
         cells,
         {"ok": not failures, "failures": failures, "reports": [vars(report) for report in reports]},
     )
+
+
+def _diff(options: argparse.Namespace, _: Console) -> Answer:
+    golden = bundle.load(options.expected)
+    texts, data, beyond = [], [], 0
+    modes = options.mode or [library.current_mode()]
+    for mode in modes if options.got is None else [""]:
+        if options.got is None:
+            with library.mode(mode):
+                out, lse = bundle.result(golden, options.device)
+        else:
+            out, lse = bundle.load_result(options.got)
+        found = bundle_diff.compare_results(golden, out, lse)
+        beyond += sum(difference.beyond_cap for difference in found)
+        got = options.got or f"replayed on {options.device or 'cpu'}, {mode}"
+        texts.append("\n".join([f"{options.expected} against {got}", *map(str, found)]))
+        data.append({"got": str(got), "differences": [dataclasses.asdict(difference) for difference in found]})
+        if options.png:
+            several = len(modes) > 1 and options.got is None
+            png = options.png.with_stem(f"{options.png.stem}_{mode}") if several else options.png
+            bundle_diff.draw(golden, out, png)
+    failure = f"{beyond} elements are beyond their cap" if beyond else ""
+    return Answer("\n\n".join(texts), data, failure)
+
+
+def _manifest(options: argparse.Namespace, console: Console) -> Answer:
+    paths = _paths([options.folder])
+    named = [(bundle.load(path).case_id, path) for path in console.progress(paths, lambda path: path.stem)]
+    twice = {case_id for case_id, _ in named if sum(case_id == other for other, _ in named) > 1}
+    if twice:
+        raise ValueError(f"case ids must be distinct; got {', '.join(sorted(twice))} more than once")
+    target = options.folder / manifest.NAME
+    manifest.write(target, named)
+    return Answer(f"{target}: {len(named)} bundles", {"path": str(target), "bundles": len(named)})
 
 
 def _list(options: argparse.Namespace, _: Console) -> Answer:

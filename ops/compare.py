@@ -64,6 +64,24 @@ class Truth:
 
 
 @dataclass
+class Values:
+    """One tensor of a result beside its truth, by element: fp64 [n, columns], n as in Truth; LSE has 1 column."""
+
+    name: str
+    got: torch.Tensor
+    want: torch.Tensor
+    tolerance: torch.Tensor
+    cap: torch.Tensor  # at least tolerance
+    unit: torch.Tensor  # [n, 1] of the relative L2; 0 leaves the row out of it
+
+    @property
+    def error(self) -> torch.Tensor:
+        """inf where one of both is NaN or inf and the other is something else."""
+        same = (self.got == self.want) | (self.got.isnan() & self.want.isnan())
+        return torch.where(same, 0.0, (self.got - self.want).abs().nan_to_num(torch.inf))
+
+
+@dataclass
 class Report:
     """One tensor of a result against its truth."""
 
@@ -92,9 +110,14 @@ def against_chain(out: torch.Tensor, lse: torch.Tensor | None, truth: Truth, inp
     out [T, heads_q, 128] and lse [heads_q, T] are the operator's, on the CPU; truth covers all of their rows or some;
     inputs are the keyword arguments that made both.
     """
-    flipping = torch.minimum(FLIPS_IN_ONE_ROW * truth.peak, 1 - truth.peak)[:, None]
-    report = _check_out(out, truth, inputs, flipping * STEP_AT_TIE, CHAIN_REL_L2, MAX_MISS_SHARE)
+    report = _check_out(_out_of_chain(out, truth, inputs), truth, inputs, CHAIN_REL_L2, MAX_MISS_SHARE)
     return [report] if lse is None else [report, _check_lse(lse, truth, inputs)]
+
+
+def values_of_chain(out: torch.Tensor, lse: torch.Tensor | None, truth: Truth, inputs: dict) -> list[Values]:
+    """What against_chain looks at, element by element."""
+    values = _out_of_chain(out, truth, inputs)
+    return [values] if lse is None else [values, _lse_values(lse, truth)]
 
 
 def against_exact(out: torch.Tensor, lse: torch.Tensor | None, truth: Truth, inputs: dict) -> list[Report]:
@@ -104,7 +127,8 @@ def against_exact(out: torch.Tensor, lse: torch.Tensor | None, truth: Truth, inp
     """
     p_scale = torch.ones(1) if inputs["p_scale"] is None else inputs["p_scale"]
     of_maximum = float((p_scale.clamp(max=E4M3.max).to(torch.float8_e4m3fn).double() / p_scale - 1).abs())
-    report = _check_out(out, truth, inputs, STEP_AT_TIE, P_NOISE + of_maximum + CHAIN_REL_L2, 1.0)
+    values = _out_values(out, truth, inputs, STEP_AT_TIE)
+    report = _check_out(values, truth, inputs, P_NOISE + of_maximum + CHAIN_REL_L2, 1.0)
     return [report] if lse is None else [report, _check_lse(lse, truth, inputs)]
 
 
@@ -122,51 +146,72 @@ def value_amax(inputs: dict) -> torch.Tensor:
     return (payload * inputs["v_descale"].double()).repeat_interleave(heads_q // heads_kv)
 
 
-def _check_out(out, truth: Truth, inputs: dict, flipping, max_rel_l2: float, max_miss_share: float) -> Report:
+def places(truth: Truth, inputs: dict) -> torch.Tensor:
+    """Sequence, query head, and row within the sequence, of each row of a truth: int64 [n, 3]."""
+    begins = inputs["cu_seqlens_q"].to(truth.token.dtype)
+    sequence = torch.searchsorted(begins, truth.token, right=True) - 1
+    return torch.stack([sequence, truth.head, truth.token - begins[sequence]], 1)
+
+
+def _out_of_chain(out: torch.Tensor, truth: Truth, inputs: dict) -> Values:
+    flipping = torch.minimum(FLIPS_IN_ONE_ROW * truth.peak, 1 - truth.peak)[:, None]
+    return _out_values(out, truth, inputs, flipping * STEP_AT_TIE)
+
+
+def _out_values(out: torch.Tensor, truth: Truth, inputs: dict, flipping: float | torch.Tensor) -> Values:
     unit = value_amax(inputs)[truth.head][:, None]
     tolerance = OUT_ATOL + OUT_RTOL * truth.out.abs()
-    got = out[truth.token, truth.head]
     want = torch.where(truth.out.bfloat16().isfinite(), truth.out, truth.out.bfloat16().double())  # bf16 may overflow
-    report = _measure("out", got, want, tolerance, tolerance + flipping * unit, unit, truth, inputs)
+    got = out[truth.token, truth.head].double()
+    return Values("out", got, want, tolerance, tolerance + flipping * unit, unit)
+
+
+def _lse_values(lse: torch.Tensor, truth: Truth) -> Values:
+    got, want = lse[truth.head, truth.token][:, None].double(), truth.lse[:, None]
+    tolerance, cap = LSE_ATOL + LSE_RTOL * want.abs(), LSE_CAP * (LSE_CAP_OFFSET + want.abs())
+    return Values("LSE", got, want, tolerance, cap, (want != EMPTY_LSE).double())
+
+
+def _check_out(values: Values, truth: Truth, inputs: dict, max_rel_l2: float, max_miss_share: float) -> Report:
+    report = _measure(values, truth, inputs)
     if report.misses > max_miss_share * report.elements:
         report.failures.append(f"misses are more than {max_miss_share:.1%}")
     if report.rel_l2 > max_rel_l2:
         report.failures.append(f"relative L2 is above {max_rel_l2:.2e}")
     if report.cosine_distance > max_rel_l2**2 / 2:  # what two vectors at this relative distance can differ by
         report.failures.append(f"cosine distance is above {max_rel_l2**2 / 2:.1e}")
-    if bool((got[truth.lse == EMPTY_LSE] != 0).any()):
+    if bool((values.got[truth.lse == EMPTY_LSE] != 0).any()):
         report.failures.append("a row without a visible key is not exactly 0")
     return report
 
 
 def _check_lse(lse: torch.Tensor, truth: Truth, inputs: dict) -> Report:
-    got, want = lse[truth.head, truth.token][:, None], truth.lse[:, None]
-    tolerance, cap = LSE_ATOL + LSE_RTOL * want.abs(), LSE_CAP * (LSE_CAP_OFFSET + want.abs())
-    report = _measure("LSE", got, want, tolerance, cap, (want != EMPTY_LSE).double(), truth, inputs)
+    values = _lse_values(lse, truth)
+    report = _measure(values, truth, inputs)
     if report.misses > MAX_MISS_SHARE * report.elements:
         report.failures.append(f"misses are more than {MAX_MISS_SHARE:.1%}")
-    if not torch.equal(got == EMPTY_LSE, want == EMPTY_LSE):
+    if not torch.equal(values.got == EMPTY_LSE, values.want == EMPTY_LSE):
         report.failures.append(f"rows with LSE {EMPTY_LSE} are not exactly those without a visible key")
     return report
 
 
-def _measure(name: str, got, want, tolerance, cap, unit, truth: Truth, inputs: dict) -> Report:
-    """got and want [n, columns]; fails for values beyond cap and for NaN or inf in other places than wanted."""
-    got = got.double()
+def _measure(values: Values, truth: Truth, inputs: dict) -> Report:
+    """Fails for values beyond cap and for NaN or inf in other places than wanted."""
+    got, want, unit = values.got, values.want, values.unit
     finite = want.isfinite()
     error = torch.where(finite, (got - want).abs(), 0.0)
-    share = torch.where(finite, error / cap, 0.0).nan_to_num(torch.inf)
-    place = int(share.argmax()) if share.numel() else 0
-    here = [float(tensor.flatten()[place]) if share.numel() else 0.0 for tensor in (error, share, got, want)]
+    share = torch.where(finite, error / values.cap, 0.0).nan_to_num(torch.inf)
+    at = int(share.argmax()) if share.numel() else 0
+    here = [float(tensor.flatten()[at]) if share.numel() else 0.0 for tensor in (error, share, got, want)]
     x, y = (torch.where(finite & (unit > 0), tensor / unit, 0.0).flatten() for tensor in (got, want))
     length = float(y.norm())
     report = Report(
-        name=name,
+        name=values.name,
         elements=got.numel(),
-        misses=int((~(error <= tolerance) & finite).sum()),
+        misses=int((~(error <= values.tolerance) & finite).sum()),
         worst_error=here[0],
         worst_share=here[1],
-        where=f"{_place(place, got.shape[1], truth, inputs)}: {here[2]:.6g}, expected {here[3]:.6g}",
+        where=f"{_place(at, got.shape[1], truth, inputs)}: {here[2]:.6g}, expected {here[3]:.6g}",
         cosine_distance=1 - float(x @ y) / (float(x.norm()) * length)
         if length and x.norm()
         else float(x.norm() != length),
@@ -184,7 +229,5 @@ def _place(index: int, columns: int, truth: Truth, inputs: dict) -> str:
     if len(truth.token) == 0:
         return "nowhere"
     row, column = divmod(index, columns)
-    begins = inputs["cu_seqlens_q"].to(truth.token.dtype)
-    batch = int(torch.searchsorted(begins, truth.token[row], right=True)) - 1
-    place = f"batch {batch}, head {int(truth.head[row])}, row {int(truth.token[row] - begins[batch])}"
-    return f"{place}, column {column}" if columns > 1 else place
+    text = "batch {}, head {}, row {}".format(*places(truth, inputs)[row].tolist())
+    return f"{text}, column {column}" if columns > 1 else text
