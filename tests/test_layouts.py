@@ -3,9 +3,11 @@
 Everything runs on the checked twin, which knows the bytes of each tensor and the parameter ranges of each device call.
 """
 
+import contextlib
 import ctypes
 import mmap
 import os
+import threading
 
 import cases
 import pytest
@@ -234,13 +236,14 @@ def test_a_result_of_more_than_2_31_elements(monkeypatch):
     """The tokens of one sequence behind millions that belong to none, in out and lse.
 
     The rows of the latter are written too; so that they take no memory, all of out but its end is the same 64 MiB,
-    mapped again and again.
+    mapped again and again, and unmapped while the call runs, lest they count again and again as resident.
     """
     inputs = cases.make_inputs(Case("", (16, 1), (70,), (200,), "dense", 0))
     expected_out, expected_lse = qbsa.quant_block_sparse_attn(**inputs)
     heads, rows = 16, 70
     tokens = BEYOND_INT32 // (heads * 128) + 1000
-    out = repeated_bytes(tokens * heads * 128 * 2).view(torch.bfloat16).reshape(tokens, heads, 128)
+    whole = repeated_bytes(tokens * heads * 128 * 2)
+    out = whole.view(torch.bfloat16).reshape(tokens, heads, 128)
     lse = torch.zeros(heads, tokens)
     monkeypatch.setattr(backend, "_outputs", lambda problem: (out, lse))
     changes = {"cu_seqlens_q": torch.tensor([tokens - rows, tokens], dtype=torch.int32)}
@@ -249,17 +252,19 @@ def test_a_result_of_more_than_2_31_elements(monkeypatch):
         changes[name] = big.reshape(tokens, *inputs[name].shape[1:])
         changes[name][tokens - rows :].copy_(inputs[name])
     assert changes["query"].numel() > BEYOND_INT32
-    with library.mode("fast"):
+    with library.mode("fast"), dropped_pages(whole):
         qbsa.quant_block_sparse_attn(**(inputs | changes))
     assert torch.equal(out[tokens - rows :], expected_out) and not out[tokens - rows - 64 : tokens - rows].any()
     assert torch.equal(lse[:, tokens - rows :], expected_lse)
     assert bool((lse[:, : tokens - rows] == compare.EMPTY_LSE).all())
 
 
+CHUNK = 64 * 2**20
+
+
 def repeated_bytes(size):
-    """uint8 [size] on `chunk` bytes of memory, mapped again and again, and once more for the last chunk."""
-    chunk = 64 * 2**20
-    size_mapped = -(-size // chunk) * chunk
+    """uint8 [size] on CHUNK bytes of memory, mapped again and again, and more memory for the last two chunks."""
+    size_mapped = -(-size // CHUNK) * CHUNK
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
@@ -268,11 +273,31 @@ def repeated_bytes(size):
     base = libc.mmap(None, size_mapped, read_write, anonymous | MAP_NORESERVE, -1, 0)
     assert base != failed
     memory = os.memfd_create("out")
-    os.ftruncate(memory, chunk)
-    for begin in range(0, size_mapped - 2 * chunk, chunk):
-        assert libc.mmap(base + begin, chunk, read_write, mmap.MAP_SHARED | MAP_FIXED, memory, 0) != failed
+    os.ftruncate(memory, CHUNK)
+    for begin in range(0, size_mapped - 2 * CHUNK, CHUNK):
+        assert libc.mmap(base + begin, CHUNK, read_write, mmap.MAP_SHARED | MAP_FIXED, memory, 0) != failed
     os.close(memory)
     return torch.frombuffer((ctypes.c_uint8 * size).from_address(base), dtype=torch.uint8)
+
+
+@contextlib.contextmanager
+def dropped_pages(whole):
+    """Keeps the pages of repeated_bytes, but for the last two chunks, out of the page table."""
+    done = threading.Event()
+    madvise = ctypes.CDLL(None).madvise
+    madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+    def drop():
+        while not done.wait(0.02):
+            assert madvise(whole.data_ptr(), (len(whole) // CHUNK - 2) * CHUNK, mmap.MADV_DONTNEED) == 0
+
+    thread = threading.Thread(target=drop)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_addresses_are_multiples_of_the_element_size():
