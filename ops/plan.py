@@ -128,12 +128,12 @@ def check_plan(metadata: torch.Tensor, *, batch: int, heads_q: int, q_blocks: in
     at = (0, 0)
     for index, core in enumerate(plan.cores):
         if core.begin != at or core.end < core.begin or core.pair_end < 0:
-            raise ValueError(f"core {index} must go on from (task, pair) {at}; got {core.begin} to {core.end}")
+            raise ValueError(f"metadata core {index} must go on from (task, pair) {at}; got {core.begin} to {core.end}")
         at = core.end
     if at != (plan.tasks, 0):
-        raise ValueError(f"the cores must take {plan.tasks} tasks together; got up to (task, pair) {at}")
+        raise ValueError(f"metadata cores must take {plan.tasks} tasks together; got up to (task, pair) {at}")
     if plan.splits != _cut_tasks(plan):
-        raise ValueError(f"the split tasks must be {_cut_tasks(plan)}, by the cores; got {plan.splits}")
+        raise ValueError(f"metadata split tasks must be {_cut_tasks(plan)}, by the cores; got {plan.splits}")
     costs = [core.cost for core in plan.cores]
     if plan.total_cost != sum(costs):
         raise ValueError(f"metadata header field total_cost must be {sum(costs)}, by its cores; got {plan.total_cost}")

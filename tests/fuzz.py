@@ -4,8 +4,9 @@
 
 A valid call must agree with the reference (one in TRUTH_STRIDE is held against it). Values broken on the device (lists,
 lengths, page ids, scales, data, plans) must neither fail nor reach outside a tensor, and every row of the result is
-written. A broken argument must be refused by name. Odd seeds run on the checked twin, which knows the bytes of each
-tensor; under a sanitizer the fast twin is watched as well.
+written. The value check (QBSA_CHECK) must take any of these, or name a value. A broken argument must be refused by
+name. Odd seeds run on the checked twin, which knows the bytes of each tensor; under a sanitizer the fast twin is
+watched as well.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from typing import Any
 import qbsa
 import reference
 import torch
-from qbsa import backend, compare, library
+from qbsa import backend, compare, library, plan, schema, validate, value_check
+from split_truth import truth_of_plan
 
 FP8 = torch.float8_e4m3fn
 INT32 = torch.iinfo(torch.int32)
@@ -48,6 +50,8 @@ def make_call(seed: int) -> Call:
     choice = rng.random()
     if choice < 0.35:
         break_values(call, rng, generator)
+        if rng.random() < 0.3:
+            call.inputs["metadata"] = plan_for(call.inputs, rng, splits=rng.choice((0, 1, 2, 7)))
     elif choice < 0.45:
         break_plan(call, rng)
     elif choice < 0.6:
@@ -244,6 +248,8 @@ def run(call: Call) -> None:
 
 
 def _run(call: Call) -> None:
+    if call.kind != "argument":
+        check_values(call)
     try:
         out, lse = qbsa.quant_block_sparse_attn(**call.inputs)
     except REFUSALS as error:
@@ -262,8 +268,20 @@ def _run(call: Call) -> None:
     if call.inputs["key"].shape[0] == 0:
         assert not out.any() and (lse is None or bool((lse == compare.EMPTY_LSE).all())), "no page, but a result"
     elif call.kind == "valid" and call.seed % TRUTH_STRIDE == 0:
-        reports = compare.against_chain(out, lse, reference.fp8_chain(**call.inputs), call.inputs)
+        metadata = call.inputs.get("metadata")
+        cut = metadata is not None and plan.read_plan(metadata).splits
+        truth = truth_of_plan(call.inputs, metadata) if cut else reference.fp8_chain(**call.inputs)
+        reports = compare.against_chain(out, lse, truth, call.inputs)
         assert all(report.worst_share <= 1 for report in reports), "\n".join(map(str, reports))
+
+
+def check_values(call: Call) -> None:
+    problem = validate.attention_problem(**(schema.defaults(schema.ATTENTION) | call.inputs))
+    try:
+        value_check.check_attention(problem)
+    except ValueError as error:
+        names = [f"{name}[" for name, value in call.inputs.items() if isinstance(value, torch.Tensor)]
+        assert str(error).startswith((*names, "metadata ")) and "; got " in str(error), error
 
 
 def unwritten(tensor: torch.Tensor) -> torch.Tensor:

@@ -185,7 +185,10 @@ def test_check_plan_names_what_is_wrong():
     for field in ("magic", "version", "words", "cores", "batch", "heads_q", "q_blocks", "total_cost", "max_cost"):
         with pytest.raises(ValueError, match=f"header field {field} must be .*; got 12345"):
             qbsa.check_plan(with_word(plan, "PlanHeader", field, 12345), **sizes)
-    for field, message in (("task_begin", r"core 0 must go on from \(task, pair\) \(0, 0\)"), ("task_end", "core")):
+    for field, message in (
+        ("task_begin", r"metadata core 0 must go on from \(task, pair\) \(0, 0\)"),
+        ("task_end", "core"),
+    ):
         with pytest.raises(ValueError, match=message):
             qbsa.check_plan(with_word(plan, "CorePlan", field, 12345), **sizes)
     with pytest.raises(ValueError, match=r"metadata header field heads_q must be 5; got 4"):

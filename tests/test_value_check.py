@@ -101,7 +101,7 @@ def test_a_broken_plan_is_named():
     plan = qbsa.quant_block_sparse_attn_metadata(inputs["sparse_seq_len"], 4, 2, 128)
     header = library.contract().records["PlanHeader"]
     plan[ctypes.sizeof(header) // 4] = 5  # where the first core begins
-    with pytest.raises(ValueError, match="^core 0 must go on from .* got .5, 0. to"):
+    with pytest.raises(ValueError, match="^metadata core 0 must go on from .* got .5, 0. to"):
         qbsa.quant_block_sparse_attn(**(inputs | {"metadata": plan}))
 
 
