@@ -46,7 +46,7 @@ class Workload:
 
     @property
     def costs(self) -> torch.Tensor:
-        """Of each task, in the scheduler's unit; int64 [tasks]."""
+        """Of each task, in cycles of the scheduler's model; int64 [tasks]."""
         cost, entries, short = library.contract().costs, self.entries, self.is_short
         task, macro_block, single, lone, empty = (
             torch.where(short, cost[f"kShort{name}"], cost[f"k{name}"])

@@ -21,7 +21,7 @@
     X(i64, batch, "static shape the plan was made for")                      \
     X(i64, heads_q, "static shape the plan was made for")                    \
     X(i64, q_blocks, "static shape the plan was made for")                   \
-    X(i64, total_cost, "of all cores, in the unit of metadata/cost.h") \
+    X(i64, total_cost, "of all cores, in cycles of metadata/cost.h") \
     X(i64, max_cost, "of the busiest core and the longest merge")                             \
     X(i32, splits, "split tasks; 0 in a plan of kPlanWords")
 
@@ -30,7 +30,7 @@
     X(i64, task_end, "one past its last whole task")                       \
     X(i32, pair_begin, "first pair of task_begin")                         \
     X(i32, pair_end, "pairs of task_end that the core takes too")          \
-    X(i64, cost, "in the unit of metadata/cost.h")                         \
+    X(i64, cost, "in cycles of metadata/cost.h")                         \
     X(i32, reserved, "0")
 
 // Piece k of the task lies on core first_core + k.

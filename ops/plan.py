@@ -17,7 +17,7 @@ _BAR_COLUMNS = 40
 class CoreRange:
     """From pair pair_begin of task_begin up to pair pair_end of task_end; a pair is two list entries.
 
-    cost is in the scheduler's unit.
+    cost is in cycles of the scheduler's model.
     """
 
     task_begin: int
@@ -48,7 +48,8 @@ class SplitTask:
 class Plan:
     """A plan as Python values. Tasks are numbered as `place` tells.
 
-    Costs are in the scheduler's unit; max_cost is the busiest core and the longest merge after it, the makespan.
+    Costs are in cycles of the scheduler's model; max_cost is the makespan: the busiest core and the longest merge
+    after it.
     """
 
     batch: int
@@ -156,7 +157,7 @@ def _cut_tasks(plan: Plan) -> tuple[SplitTask, ...]:
 def show_plan(metadata: torch.Tensor) -> str:
     """The plan as text: makespan and bound, per core its tasks, cost and load, and the split tasks with their pieces.
 
-    Costs are in the scheduler's unit; a load is relative to the busiest core. Tasks 7+2: seven whole ones, two pieces.
+    A load is relative to the busiest core. Tasks 7+2: seven whole ones, two pieces.
     """
     plan = read_plan(metadata)
     top = max(*(core.cost for core in plan.cores), 1)
@@ -164,7 +165,7 @@ def show_plan(metadata: torch.Tensor) -> str:
     merge = f", of it {plan.merge_cost} for the longest merge" if plan.splits else ""
     above = f"{plan.max_cost / max(plan.even_share, 1) - 1:.1%} above" if plan.max_cost else "equal to"
     lines = [
-        f"{shape} = {plan.tasks} tasks on {len(plan.cores)} cores",
+        f"{shape} = {plan.tasks} tasks on {len(plan.cores)} cores; costs in cycles of the scheduler's model",
         f"makespan {plan.max_cost}{merge}; {above} the even share of all work, {plan.even_share}",
         f"{'core':>4} {'first task':>12} {'tasks':>8} {'cost':>12}  load",
     ]
@@ -197,7 +198,7 @@ def plot_plan(metadata: torch.Tensor, path: str | os.PathLike[str]) -> None:
     axes.axhline(plan.max_cost, color="firebrick", linewidth=1, label=f"makespan {plan.max_cost}")
     axes.set_title(f"{plan.tasks} tasks, {len(plan.splits)} split, on {len(plan.cores)} cores")
     axes.set_xlabel("core")
-    axes.set_ylabel("cost (scheduler's unit)")
+    axes.set_ylabel("cost (cycles of the scheduler's model)")
     axes.set_xlim(-0.6, len(plan.cores) - 0.4)
     axes.legend(loc="lower left")
     figure.savefig(path)

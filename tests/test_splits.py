@@ -115,6 +115,21 @@ def test_plan_made_for_shorter_lists_runs_to_the_real_end():
     check(inputs, metadata)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_plan_made_for_other_lengths_and_rows(seed):
+    """Of tasks that do not exist in the call, or only in the call; cut where the call's lists may end before."""
+    inputs = cases.make_inputs(Case("", (2, 1), (130, 60, 258), (40 * 128, 900, 24 * 128), "dense", 40, pages=90))
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(0, 41, inputs["sparse_seq_len"].shape, dtype=torch.int32, generator=generator)
+    rows = torch.tensor([[258, 130, 60], [0, 388, 60], [448, 0, 0]][seed % 3])
+    other = {"sparse_seq_len": lengths, "cu_seqlens_q": torch.cat([rows.new_zeros(1), rows.cumsum(0)]).to(torch.int32)}
+    metadata = plan_for(inputs, cores=24, **other)
+    tasks = {split.task for split in plan.read_plan(metadata).splits}
+    exists = workloads.Workload(inputs["sparse_seq_len"], 1, inputs["cu_seqlens_q"]).entries >= 0
+    assert tasks and (seed % 3 != 1 or not all(exists[list(tasks)]))
+    check(inputs, metadata)
+
+
 def test_pieces_that_see_nothing():
     inputs = cases.make_inputs(LONG_ROW)
     lists = inputs["sparse_indices"].clone()
