@@ -206,3 +206,23 @@ def test_project_is_clean_and_its_functions_are_seen():
     marked = sum(text.count("__simd_vf__ inline") + text.count("__simd_callee__ inline") for text in files.values())
     assert len(measures) == marked > 0
     assert max(item.peaks["RegTensor"][0] for item in measures) > 8
+
+
+def test_template_arguments_decide_conditions():
+    """Thirty calls with known arguments are one combination, and only branches that exist keep registers."""
+    callee = """
+template <Mode kMode, bool kWide>
+__simd_callee__ inline void add(F32& a, __ubuf__ float* to, reg::MaskReg& m)
+{
+    if constexpr (kMode != Mode::kNone && !kWide) {
+        F32 b, c, d;
+        load_pair(b, c, to);
+        load_pair(d, c, to);
+        reg::Add(a, b, d, m);
+    }
+}
+"""
+    setup = "reg::MaskReg m = reg::CreateMask<float>(); F32 a; reg::Duplicate(a, 0.0f);\n"
+    for mode, wide, expected in (("kNone", "false", 1), ("kSome", "true", 1), ("kSome", "false", 3)):
+        body = setup + f"add<Mode::{mode}, {wide}>(a, to, m);\n" * 30 + "reg::StoreAlign(to, a, m);"
+        assert peaks(callee + function(body))[0] == expected

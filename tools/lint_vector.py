@@ -14,7 +14,8 @@ Rules, by the name that a violation shows:
 
 A register variable is live from the instruction that first names it to the one that last names it; an instruction may
 write its result over an operand that dies there. A variable from outside a loop that the loop names is live in all of
-the loop. Callees count as inlined; every combination of `if constexpr` branches is looked at.
+the loop. Callees count as inlined, with their template arguments; every combination of the `if constexpr` conditions
+that these leave open is looked at.
 
 Exit status: 0 clean, 1 violations, 2 cannot run.
 """
@@ -25,7 +26,19 @@ import pathlib
 import re
 import sys
 
-from vector_source import COUNTED, Block, Choice, Declaration, Function, Loop, Violation, call_at, read_functions, spell
+from vector_source import (
+    COUNTED,
+    Block,
+    Choice,
+    Declaration,
+    Function,
+    Loop,
+    Violation,
+    call_at,
+    read_functions,
+    spell,
+    template_arguments,
+)
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 ARCH = ROOT / "kernels_ascendc" / "arch.h"
@@ -33,6 +46,20 @@ ARCH = ROOT / "kernels_ascendc" / "arch.h"
 MAX_LOOP_DEPTH = 4  # hardware loops
 MAX_COMBINATIONS = 4096
 INFINITY = float("inf")
+
+
+CONSTANT = re.compile(r"(\w+::)+\w+|\d+")  # an enumerator with its type, or a number
+
+
+def outside_parentheses(text, separator):
+    """Parts of the text between the separators that stand in no parentheses."""
+    parts, depth, begin = [], 0, 0
+    for index, character in enumerate(text):
+        if depth == 0 and index >= begin and text.startswith(separator, index):
+            parts.append(text[begin:index])
+            begin = index + len(separator)
+        depth += (character == "(") - (character == ")")
+    return [*parts, text[begin:]]
 
 
 class ViolationError(Exception):
@@ -68,7 +95,8 @@ class Flow:
         self.variables = []
         self.loops = ()
         self.depth = 0
-        self.sites = ()  # (callee, line) of the calls around
+        self.callers = ()  # names of the callees that are open
+        self.bindings = {}  # template parameter of the open callee -> what it stands for
         registers = [parameter for parameter in function.parameters if parameter.kind in COUNTED]
         scope = {parameter.name: self.declare(parameter.kind) for parameter in registers}
         for variable in self.variables:  # of the caller: live all the time
@@ -95,7 +123,7 @@ class Flow:
             elif isinstance(node, Loop):
                 self.loop(node, scopes)
             elif isinstance(node, Choice):
-                self.run(node.then if self.outcome((self.sites, node.condition)) else node.other, scopes)
+                self.run(node.then if self.holds(node.condition) else node.other, scopes)
             elif isinstance(node, Declaration) and node.is_reference:
                 scopes[-1][node.name] = self.find(node.tokens, scopes, node.line)
             elif isinstance(node, Declaration):
@@ -113,31 +141,59 @@ class Flow:
         self.loops = self.loops[:-1]
         span.end = len(self.lines)
 
-    def outcome(self, key):
-        """The same condition at the same call site has the same outcome."""
-        if key not in self.outcomes:
+    def bind(self, text):
+        """The text with the template parameters of the open callee replaced."""
+        return re.sub(r"\w+", lambda word: self.bindings.get(word.group(), word.group()), text)
+
+    def holds(self, condition):
+        """Outcome of an `if constexpr` condition."""
+        return self.decide(self.bind(condition).replace(" ", ""))
+
+    def decide(self, text):
+        for separator, combine in (("||", any), ("&&", all)):
+            parts = outside_parentheses(text, separator)
+            if len(parts) > 1:
+                return combine([self.decide(part) for part in parts])
+        if text.startswith("("):
+            return self.decide(text[1:-1])
+        if text.startswith("!") and (text[1] == "(" or "=" not in text):
+            return not self.decide(text[1:])
+        sides = text.replace("!=", "==").split("==")
+        if len(sides) == 2 and all(CONSTANT.fullmatch(side) for side in sides):
+            return (sides[0] == sides[1]) == ("!=" not in text)
+        if "!=" in text:
+            return not self.outcome(text.replace("!=", "=="))
+        return text == "true" or (text != "false" and self.outcome(text))
+
+    def outcome(self, condition):
+        """The same condition has the same outcome wherever it stands."""
+        if condition not in self.outcomes:
             index = len(self.outcomes)
-            self.outcomes[key] = self.forced[index] if index < len(self.forced) else True
-        return self.outcomes[key]
+            self.outcomes[condition] = self.forced[index] if index < len(self.forced) else True
+        return self.outcomes[condition]
 
     def statement(self, node, scopes):
-        calls = (call_at(node.tokens, i) for i, token in enumerate(node.tokens) if token.text in self.callees)
-        call = next((call for call in calls if call), None)
-        if call is None:
+        places = (i for i, token in enumerate(node.tokens) if token.text in self.callees and call_at(node.tokens, i))
+        place = next(places, None)
+        if place is None:
             self.instruction(node.line, self.registers(node.tokens, scopes))
             return
-        name, arguments = call
+        name, arguments = call_at(node.tokens, place)
         callee = next((f for f in self.callees[name] if len(f.parameters) == len(arguments)), None)
         if callee is None:
             raise ViolationError(node.line, "call", f"no {name} takes {len(arguments)} arguments")
-        if any(site[0] == name for site in self.sites):
+        if name in self.callers:
             raise ViolationError(node.line, "call", f"{name} calls itself")
         pairs = [pair for pair in zip(callee.parameters, arguments) if pair[0].kind in COUNTED]
         scope = {parameter.name: self.find(argument, scopes, node.line) for parameter, argument in pairs}
-        outer = self.sites
-        self.sites = (*outer, (name, len(self.lines)))
+        values = [
+            f"({self.bind(value)})" if " " in value else self.bind(value)
+            for value in template_arguments(node.tokens, place)
+        ]
+        outer = self.callers, self.bindings
+        self.callers, self.bindings = (*self.callers, name), dict(zip(callee.template, values))
         self.run(callee.body, [scope])
-        self.sites = outer
+        self.callers, self.bindings = outer
 
     def instruction(self, line, variables):
         if variables:

@@ -58,6 +58,7 @@ class Function:
     line: int
     name: str
     is_entry: bool  # __simd_vf__
+    template: list  # names of the template parameters
     parameters: list
     body: list
 
@@ -167,6 +168,11 @@ def call_at(tokens, index):
     return tokens[index].text, split(tokens[after + 1 : closing(tokens, after)])
 
 
+def template_arguments(tokens, index):
+    """The <...> behind the name at tokens[index], spelt; empty when there is none."""
+    return [spell(part) for part in split(tokens[index + 2 : behind_template(tokens, index + 1) - 1])]
+
+
 class Names:
     """Names that the files give to registers, arithmetic types and the Reg namespace."""
 
@@ -222,13 +228,13 @@ class Reader:
         self.violations.append(Violation(self.file, line, rule, text))
 
     def functions(self):
-        for is_entry, name, opening, body, types in find_functions(self.tokens):
+        for is_entry, name, opening, body, types, template in find_functions(self.tokens):
             parameters = [
                 self.parameter(part, is_entry, types)
                 for part in split(self.tokens[opening + 1 : closing(self.tokens, opening)])
             ]
             nodes = self.block(body + 1, closing(self.tokens, body))
-            yield Function(self.file, name.line, name.text, is_entry, parameters, nodes)
+            yield Function(self.file, name.line, name.text, is_entry, template, parameters, nodes)
 
     def parameter(self, words, is_entry, template_types):
         texts = [word.text for word in words]
@@ -386,7 +392,7 @@ class Reader:
 
 
 def find_functions(tokens):
-    """(is entry, name, index of (, index of {, template type names) of each vector function."""
+    """(is entry, name, index of (, index of {, template type names, template names) of each vector function."""
     for index, token in enumerate(tokens):
         if token.text not in ("__simd_vf__", "__simd_callee__"):
             continue
@@ -399,7 +405,10 @@ def find_functions(tokens):
             start -= 1
         heads = zip(tokens[start:index], tokens[start + 1 : index])
         types = {name.text for word, name in heads if word.text in ("class", "typename")}
-        yield token.text == "__simd_vf__", tokens[opening - 1], opening, body, types
+        template = []
+        if tokens[start].text == "template":
+            template = [part[-1].text for part in split(tokens[start + 2 : behind_template(tokens, start + 1) - 1])]
+        yield token.text == "__simd_vf__", tokens[opening - 1], opening, body, types, template
 
 
 def read_functions(sources):
@@ -408,7 +417,7 @@ def read_functions(sources):
     names = Names(tokens.values())
     callees = {}
     for words in tokens.values():
-        for is_entry, name, opening, _, _ in find_functions(words):
+        for is_entry, name, opening, *_ in find_functions(words):
             if not is_entry:
                 callees.setdefault(name.text, []).append(split(words[opening + 1 : closing(words, opening)]))
     violations = []
