@@ -1,6 +1,7 @@
-// V2: acc = acc * alpha + pv, and the end of a task. acc and pv as Fixpipe writes NZ: [8 slabs][64 rows][16] fp32.
+// V2: acc = acc * alpha + pv, l = l * alpha + sum of P, and the end of a task. acc and pv as Fixpipe writes NZ:
+// [8 slabs][64 rows][16] fp32.
 //
-// The first macro-block of a task needs nothing: Fixpipe writes its pv into acc.
+// The first macro-block of a task needs nothing: Fixpipe writes its pv into acc, V1 the sum of its P into l.
 #pragma once
 #include "registers.h"
 
@@ -8,31 +9,50 @@ namespace qbsa {
 
 static constexpr uint16_t kOutSlabs = kHeadDim / kSlabKeys;
 
-__simd_vf__ inline void accumulate(__ubuf__ float* acc, __ubuf__ float* pv, __ubuf__ float* alpha, uint16_t groups)
+// Eight rows x 16 columns.
+__simd_callee__ inline void accumulate_tile(__ubuf__ float* acc, __ubuf__ float* pv, F32& alpha, reg::MaskReg& all)
+{
+    F32 even, odd, x, y;
+    load_pair(even, odd, acc);
+    load_pair(x, y, pv);
+    reg::MulDstAdd(even, alpha, x, all);
+    reg::MulDstAdd(odd, alpha, y, all);
+    store_pair(acc, even, odd, all);
+}
+
+// l = l * alpha + sum of P.
+__simd_callee__ inline void accumulate_sum(__ubuf__ float* sum, __ubuf__ float* tile_sum, __ubuf__ float* alpha,
+                                           reg::MaskReg& all)
+{
+    F32 total, part, a;
+    reg::LoadAlign(total, sum);
+    reg::LoadAlign(part, tile_sum);
+    reg::LoadAlign(a, alpha);
+    reg::MulDstAdd(total, a, part, all);
+    reg::StoreAlign(sum, total, all);
+}
+
+__simd_vf__ inline void accumulate(__ubuf__ float* acc, __ubuf__ float* pv, __ubuf__ float* sum,
+                                   __ubuf__ float* tile_sum, __ubuf__ float* alpha, uint16_t groups)
 {
     reg::MaskReg all = reg::CreateMask<float, reg::MaskPattern::ALL>();
+    accumulate_sum(sum, tile_sum, alpha, all);
     for (uint16_t g = 0; g < groups; ++g) {
         F32 a;
         load_per_row(a, alpha + g * kGroupRows);
         for (uint16_t c = 0; c < kOutSlabs; ++c) {
-            F32 even, odd, x, y;
-            load_pair(even, odd, acc + g * kTile + c * kSlab);
-            load_pair(x, y, pv + g * kTile + c * kSlab);
-            reg::MulDstAdd(even, a, x, all);
-            reg::MulDstAdd(odd, a, y, all);
-            store_pair(acc + g * kTile + c * kSlab, even, odd, all);
+            accumulate_tile(acc + g * kTile + c * kSlab, pv + g * kTile + c * kSlab, a, all);
         }
     }
 }
 
-// factor = v_descale / l, 0 for a row that saw no key; lse = ln(l) + m - ln(p_scale), or -FLT_MAX.
-__simd_callee__ inline void finish_rows(__ubuf__ float* factor, __ubuf__ float* lse, __ubuf__ float* state,
+// factor = v_descale / l, 0 for a row that saw no key; lse = ln(l) + m - ln(p_scale), or -FLT_MAX. l is in sum.
+__simd_callee__ inline void finish_rows(__ubuf__ float* factor, __ubuf__ float* lse, F32& sum, __ubuf__ float* top_from,
                                         __ubuf__ float* ln_p_scale, float v_descale, float empty_lse, reg::MaskReg& all)
 {
-    F32 sum, top, scale, zero, empty, shift;
+    F32 top, scale, zero, empty, shift;
     reg::MaskReg seen;
-    reg::LoadAlign(sum, state + rows::kSum);
-    reg::LoadAlign(top, state + rows::kMax);
+    reg::LoadAlign(top, top_from);
     reg::LoadAlign(shift, ln_p_scale);
     reg::Duplicate(scale, v_descale);
     reg::Duplicate(zero, 0.0f);
@@ -61,17 +81,27 @@ __simd_callee__ inline void store_bf16(__ubuf__ uint16_t* out, F32& even, F32& o
     reg::StoreAlign<uint16_t, reg::DataCopyMode::DATA_BLOCK_COPY>(out, (U16&)low, ub::kOutPitchBlocks, all16);
 }
 
-// O = (acc * alpha + pv) * v_descale / l; lse. kSingle: the piece has one macro-block, acc is all of it. kPartial: the
-// piece is not all of its task, O stays in acc as fp32; otherwise it becomes bf16 [64 rows][ub::kOutPitch] in out.
+// O = (acc * alpha + pv) * v_descale / l; lse. kSingle: the piece has one macro-block, acc and sum are all of it.
+// kPartial: the piece is not all of its task, O stays in acc as fp32; otherwise it becomes bf16 [64 rows]
+// [ub::kOutPitch] in out.
 template <bool kSingle, bool kPartial>
 __simd_vf__ inline void finish(__ubuf__ uint16_t* out, __ubuf__ float* lse, __ubuf__ float* acc, __ubuf__ float* pv,
-                               __ubuf__ float* alpha, __ubuf__ float* state, __ubuf__ float* scratch, uint16_t groups,
-                               float v_descale, float empty_lse)
+                               __ubuf__ float* sum_from, __ubuf__ float* tile_sum, __ubuf__ float* alpha,
+                               __ubuf__ float* top, __ubuf__ float* scratch, uint16_t groups, float v_descale,
+                               float empty_lse)
 {
     reg::MaskReg all = reg::CreateMask<float, reg::MaskPattern::ALL>();
     reg::MaskReg all16 = reg::CreateMask<uint16_t, reg::MaskPattern::ALL>();
-    __ubuf__ float* factor = scratch + work::kChunkMax;
-    finish_rows(factor, lse, state, scratch + work::kLnPScale, v_descale, empty_lse, all);
+    __ubuf__ float* factor = scratch + work::kFactor;
+    F32 sum;
+    reg::LoadAlign(sum, sum_from);
+    if constexpr (!kSingle) {
+        F32 a, part;
+        reg::LoadAlign(a, alpha);
+        reg::LoadAlign(part, tile_sum);
+        reg::MulDstAdd(sum, a, part, all);
+    }
+    finish_rows(factor, lse, sum, top, scratch + work::kLnPScale, v_descale, empty_lse, all);
     fence();
     for (uint16_t g = 0; g < groups; ++g) {
         F32 a, scale;

@@ -1,8 +1,8 @@
 // FP8 block-sparse paged attention, one mixed kernel: AIC (cube.h) and two AIVs (vector.h) of a group walk the same
 // stream of macro-blocks (tasks.h) in the memory of buffers.h.
 //
-//   AIC    C1(0) C1(1)  C2(0)  C1(2)  C2(1)  C1(3)  C2(2) ...
-//   AIV          V1(0)         V1(1)  V2(0)  V1(2)  V2(1) ...
+//   AIC    C1(0) C1(1) C1(2)  C2(0)  C1(3)      C2(1)  C1(4)      C2(2) ...
+//   AIV          V1(0)        V1(1)  V1(2)+V2(0)       V1(3)+V2(1)      ...
 #pragma once
 #include "kernel_operator.h"
 
@@ -72,19 +72,19 @@ __aicore__ inline void end_kernel()
     keep_nan_and_inf(false);
 }
 
-template <class Quant, class Mask, class Pages>
+template <class Quant, class Mask>
 __aicore__ inline void run_programs(const AttentionArgs& args, Status status)
 {
     const i64 groups = AscendC::GetBlockNum();
     if ASCEND_IS_AIC {
         if (status == Status::kOk) {
-            CubeProgram<Mask, Pages>(args, AscendC::GetBlockIdx(), groups).run();
+            CubeProgram<Mask, PagedCache>(args, AscendC::GetBlockIdx(), groups).run();
         }
     }
     if ASCEND_IS_AIV {
         const i64 group = AscendC::GetBlockIdx() / AscendC::GetTaskRatio();
         const i64 half = AscendC::GetSubBlockIdx();
-        VectorProgram<Quant, Mask, Pages> program(args, group, groups, half);
+        VectorProgram<Quant, Mask, PagedCache> program(args, group, groups, half);
         if (status == Status::kOk) {
             status = program.run();
         } else {
@@ -96,15 +96,25 @@ __aicore__ inline void run_programs(const AttentionArgs& args, Status status)
     }
 }
 
+template <class Mask>
+__aicore__ inline void choose_quant(const AttentionArgs& args, Status status)
+{
+    if (Fp8KeyPerHead::fits(args)) {
+        run_programs<Fp8KeyPerHead, Mask>(args, status);
+    } else {
+        run_programs<Fp8PerTokenHead, Mask>(args, status);
+    }
+}
+
 // What every core of the launch runs: AIC:AIV 1:2.
 __aicore__ inline void run_attention(const AttentionArgs& args)
 {
     begin_kernel(args);
     const Status status = check_call(args);
     if (args.mask_mode == (i32)MaskMode::kCausal) {
-        run_programs<Fp8PerTokenHead, CausalMask, PagedCache>(args, status);
+        choose_quant<CausalMask>(args, status);
     } else {
-        run_programs<Fp8PerTokenHead, LengthMask, PagedCache>(args, status);
+        choose_quant<LengthMask>(args, status);
     }
     end_kernel();
 }

@@ -4,7 +4,8 @@
 // when the query block has at most 64 (a band is 32 rows, the unit in which vector work is cut).
 //
 //   memory    buffers and slots                    why
-//   L1        query 2 | key 2 | value 2 | probs 2  what comes next is loaded while one is computed
+//   L1        query 2 | key 2 | value 3 | probs 3  what comes next is loaded while one is computed; values and P wait
+//                                                  kLag macro-blocks for the second product
 //   L0A, L0B  2 slots of 32 KiB                    Mmad on one, LoadData into the other
 //   L0C       scores 1 | pv 2                      QK and PV alternate: each drains behind the other
 //   UB        scores 2 | pv | acc | probs | out    scores come one macro-block ahead; acc is the pv of the first
@@ -29,6 +30,11 @@ static constexpr uint32_t kMacroKeys = kBlocksPerMacro * kBlockKeys;
 static constexpr uint32_t kAivRows = kBlockRows / arch::kAivPerAic;
 static constexpr uint32_t kBandRows = 32;
 
+// C2 and V2 run this many macro-blocks behind C1 and V1: V1 of t works while P of t - 1 is multiplied and pv of t - 2
+// is at hand. What lives from V1 to V2 of a macro-block has a slot more.
+static constexpr uint32_t kLag = 2;
+static constexpr uint32_t kLagSlots = kLag + 1;
+
 // Tiles, in elements.
 static constexpr uint32_t kQueryTile = kBlockRows * kHeadDim;
 static constexpr uint32_t kKeyTile = kMacroKeys * kHeadDim;
@@ -37,12 +43,12 @@ static constexpr uint32_t kScoresTile = kAivRows * kMacroKeys;
 static constexpr uint32_t kPvTile = kAivRows * kHeadDim;
 
 namespace l1 {
-static constexpr uint32_t kSlots = 2;
+static constexpr uint32_t kSlots = 2;  // of query and key
 static constexpr uint32_t kQuery = 0;
 static constexpr uint32_t kKey = kQuery + kSlots * kQueryTile;
 static constexpr uint32_t kValue = kKey + kSlots * kKeyTile;
-static constexpr uint32_t kProbs = kValue + kSlots * kKeyTile;
-static constexpr uint32_t kEnd = kProbs + kSlots * kProbsTile;
+static constexpr uint32_t kProbs = kValue + kLagSlots * kKeyTile;
+static constexpr uint32_t kEnd = kProbs + kLagSlots * kProbsTile;
 static_assert(kEnd <= arch::kL1Bytes, "L1 is full");
 }  // namespace l1
 
@@ -66,20 +72,17 @@ static_assert(kEnd <= arch::kL0cBytes, "L0C is full");
 
 // State of the 64 rows of one AIV, one float a row: offsets in floats inside ub::kRows.
 namespace rows {
-static constexpr uint32_t kQueryScale = 0;      // q_descale * softmax_scale
-static constexpr uint32_t kMax = kAivRows;      // running maximum of the scaled scores
-static constexpr uint32_t kSum = 2 * kAivRows;  // running sum of P, unrounded, p_scale included
-static constexpr uint32_t kSize = 3 * kAivRows;
+static constexpr uint32_t kQueryScale = 0;  // q_descale * softmax_scale, and k_descale if a head has one
+static constexpr uint32_t kSum = kAivRows;  // running sum of P, unrounded, p_scale included
+static constexpr uint32_t kMaxSlots = 2;
+static constexpr uint32_t kMax = 2 * kAivRows;  // maximum of the scaled scores up to the last macro-block and this one
+static constexpr uint32_t kSize = kMax + kMaxSlots * kAivRows;
 }  // namespace rows
 
-// Scratch of one vector function, and ln(p_scale) in all lanes: offsets in floats inside ub::kWork.
+// Scratch of the end of a task, and ln(p_scale) in all lanes: offsets in floats inside ub::kWork.
 namespace work {
-static constexpr uint32_t kChunkMax = 0;
-static constexpr uint32_t kShiftedMax = kAivRows;  // maximum - ln(p_scale)
-static constexpr uint32_t kChunkSum = 2 * kAivRows;
-static constexpr uint32_t kKeyEven = 3 * kAivRows;  // scales of even keys, then of odd keys: one 32-byte block a slab
-static constexpr uint32_t kKeyOdd = kKeyEven + kMacroKeys / 2;
-static constexpr uint32_t kLnPScale = kKeyOdd + kMacroKeys / 2;
+static constexpr uint32_t kFactor = 0;
+static constexpr uint32_t kLnPScale = kFactor + kAivRows;
 static constexpr uint32_t kSize = kLnPScale + arch::kLanes;
 }  // namespace work
 
@@ -99,8 +102,9 @@ static constexpr uint32_t kLse = kOut + kAivRows * kOutPitchBlocks * arch::kData
 static constexpr uint32_t kKeyScale = kLse + kAivRows * sizeof(float);
 static constexpr uint32_t kQueryScale = kKeyScale + kSlots * kMacroKeys * sizeof(float);  // q_descale as it arrives
 static constexpr uint32_t kRows = kQueryScale + kSlots * kAivRows * sizeof(float);
-static constexpr uint32_t kAlpha = kRows + kSlots * rows::kSize * sizeof(float);  // exp(old maximum - new maximum)
-static constexpr uint32_t kWork = kAlpha + kSlots * kAivRows * sizeof(float);
+static constexpr uint32_t kAlpha = kRows + kLagSlots * rows::kSize * sizeof(float);  // exp(old maximum - new maximum)
+static constexpr uint32_t kTileSum = kAlpha + kLagSlots * kAivRows * sizeof(float);  // sum of P of one macro-block
+static constexpr uint32_t kWork = kTileSum + kLagSlots * kAivRows * sizeof(float);
 static constexpr uint32_t kEnd = kWork + work::kSize * sizeof(float);
 static_assert(kEnd <= arch::kUbBytes, "UB is full");
 }  // namespace ub
@@ -144,10 +148,10 @@ inline i64 bytes(const AttentionArgs& args) { return args.plan_words == kSplitPl
 // AIV. "Free" credits are given by the consumer at the start, one per slot, and taken back by the producer at the end.
 enum CrossFlag : uint16_t {
     kScoresReady,  // AIC FIX -> AIV V
+    kScoresFree,   // AIV V -> AIC FIX
     kProbsReady,   // AIV MTE3 -> AIC MTE1
     kPvReady,      // AIC FIX -> AIV V, in pv or, for the first macro-block of a task, in acc
-    kPvFree,       // AIV V -> AIC FIX
-    kAccFree,      // AIV V -> AIC FIX
+    kPvFree,       // AIV V or, where acc goes to the workspace, MTE3 -> AIC FIX: pv and what it was added to are done
     kCrossFlags
 };
 static_assert(kCrossFlags <= arch::kCrossFlagIds, "mode 4 has 11 flags");

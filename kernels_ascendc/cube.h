@@ -1,14 +1,14 @@
-// The AIC program: scores = Q K^T (C1) and pv = P V (C2) of each macro-block, C2 one macro-block behind C1, so that the
-// AIVs compute P of macro-block t while the cube multiplies the scores of t + 1.
+// The AIC program: scores = Q K^T (C1) and pv = P V (C2) of each macro-block, C2 kLag macro-blocks behind C1, so that
+// neither waits for the AIVs.
 //
-//   MTE2  Q, K, V -> L1         kKeyLoaded (and Q), kValueLoaded   ->  MTE1   (back: the same and kQueryLoaded)
+//   MTE2  Q, K, V -> L1         kKeyLoaded (and Q), kValueLoaded   ->  MTE1   (back: the same ids)
 //   MTE1  L1 -> L0A, L0B        the L0 slot                        ->  M      (back: the same)
-//   M     L0C                   kScoresDone, kPvDone per L0C slot  ->  FIX    (back: kScoresDone)
-//   FIX   L0C -> UB of the AIVs kScoresReady, kPvReady             ->  AIV V  (back: kPvFree, kAccFree)
+//   M     L0C                   kScoresDone, kPvDone per L0C slot  ->  FIX    (back: the same ids)
+//   FIX   L0C -> UB of the AIVs kScoresReady, kPvReady             ->  AIV V  (back: kScoresFree, kPvFree)
 //   AIV MTE3 -> L1              kProbsReady                        ->  MTE1
 //
-// What has no way back is free by then anyway: P(t) follows from the scores of t, which the cube makes after it has
-// loaded P(t - 2) and which FIX drains after pv(t - 2), which in turn follows from P(t - 2), so from the scores of t - 2.
+// P has no way back: vector.h says why. Nor has Q: its slot was last read for a task before the last, so before the keys
+// in whose slot its first keys go.
 #pragma once
 #include "kernel_operator.h"
 
@@ -22,12 +22,11 @@ namespace qbsa {
 
 // Ids of MTE2_MTE1 and MTE1_MTE2; each names the first of its slots. Q comes with the first keys of its task.
 enum CubeLoad : int32_t {
-    kQueryLoaded = 0,
-    kKeyLoaded = kQueryLoaded + l1::kSlots,
+    kKeyLoaded = 0,
     kValueLoaded = kKeyLoaded + l1::kSlots,
-    kCubeLoads = kValueLoaded + l1::kSlots
+    kCubeLoads = kValueLoaded + kLagSlots
 };
-// Ids of M_FIX and, scores only, FIX_M.
+// Ids of M_FIX and FIX_M.
 enum CubeProduct : int32_t { kScoresDone = 0, kPvDone = 1, kCubeProducts = kPvDone + l0c::kPvSlots };
 static_assert(kCubeLoads <= (int32_t)arch::kUserEventIds && kCubeProducts <= (int32_t)arch::kUserEventIds, "event ids");
 
@@ -48,28 +47,34 @@ public:
         give_free_slots();
         MacroBlock macro;
         MacroBlock previous;
+        MacroBlock oldest;
         previous.blocks = 0;
+        oldest.blocks = 0;
         while (walker_.next(macro)) {
             if (macro.blocks == 0) {
                 continue;
             }
             load(macro);
             multiply_query_key(macro);
-            if (previous.blocks > 0) {
-                multiply_probs_value(previous);
+            if (oldest.blocks > 0) {
+                multiply_probs_value(oldest);
             }
+            oldest = previous;
             previous = macro;
+        }
+        if (oldest.blocks > 0) {
+            multiply_probs_value(oldest);
         }
         if (previous.blocks > 0) {
             multiply_probs_value(previous);
-            SetFlag<HardEvent::MTE1_MTE2>(kQueryLoaded + query_slot(previous));
         }
         take_free_slots();
     }
 
 private:
     __aicore__ static inline i32 query_slot(const MacroBlock& macro) { return macro.task.serial % l1::kSlots; }
-    __aicore__ static inline i32 slot(const MacroBlock& macro) { return macro.serial % l1::kSlots; }
+    __aicore__ static inline i32 key_slot(const MacroBlock& macro) { return macro.serial % l1::kSlots; }
+    __aicore__ static inline i32 lag_slot(const MacroBlock& macro) { return macro.serial % kLagSlots; }
     // Rows given to the cube: a whole number of bands for each AIV.
     __aicore__ static inline uint16_t cube_rows(const MacroBlock& macro)
     {
@@ -85,7 +90,9 @@ private:
         for (int32_t id = 0; id < (int32_t)l0::kSlots; ++id) {
             SetFlag<HardEvent::M_MTE1>(id);
         }
-        SetFlag<HardEvent::FIX_M>(kScoresDone);
+        for (int32_t id = 0; id < kCubeProducts; ++id) {
+            SetFlag<HardEvent::FIX_M>(id);
+        }
     }
 
     __aicore__ inline void take_free_slots()
@@ -96,9 +103,13 @@ private:
         for (int32_t id = 0; id < (int32_t)l0::kSlots; ++id) {
             WaitFlag<HardEvent::M_MTE1>(id);
         }
-        WaitFlag<HardEvent::FIX_M>(kScoresDone);
+        for (int32_t id = 0; id < kCubeProducts; ++id) {
+            WaitFlag<HardEvent::FIX_M>(id);
+        }
+        for (uint32_t i = 0; i < ub::kScoresSlots; ++i) {
+            wait_both<PIPE_FIX>(kScoresFree);
+        }
         wait_both<PIPE_FIX>(kPvFree);
-        wait_both<PIPE_FIX>(kAccFree);
     }
 
     template <pipe_t kPipe>
@@ -118,30 +129,25 @@ private:
     __aicore__ inline void load(const MacroBlock& macro)
     {
         const i64 head_kv = macro.task.head / (args_.heads_q / args_.heads_kv);
+        const i32 k = key_slot(macro);
+        WaitFlag<HardEvent::MTE1_MTE2>(kKeyLoaded + k);
         if (macro.first) {
             load_query(macro);
         }
-        const i32 s = slot(macro);
-        WaitFlag<HardEvent::MTE1_MTE2>(kKeyLoaded + s);
-        pages_.copy_keys(key_l1_[s * kKeyTile], macro, head_kv);
-        SetFlag<HardEvent::MTE2_MTE1>(kKeyLoaded + s);
+        pages_.copy_keys(key_l1_[k * kKeyTile], macro, head_kv);
+        SetFlag<HardEvent::MTE2_MTE1>(kKeyLoaded + k);
 
-        WaitFlag<HardEvent::MTE1_MTE2>(kValueLoaded + s);
-        pages_.copy_values(value_l1_[s * kKeyTile], macro, head_kv);
-        SetFlag<HardEvent::MTE2_MTE1>(kValueLoaded + s);
+        const i32 v = lag_slot(macro);
+        WaitFlag<HardEvent::MTE1_MTE2>(kValueLoaded + v);
+        pages_.copy_values(value_l1_[v * kKeyTile], macro, head_kv);
+        SetFlag<HardEvent::MTE2_MTE1>(kValueLoaded + v);
     }
 
     __aicore__ inline void load_query(const MacroBlock& macro)
     {
         const Task& task = macro.task;
-        const i32 s = query_slot(macro);
         const uint16_t tile_rows = cube_rows(macro);
-        if (task.serial > 0) {
-            // Behind the last LoadData of the task before: its slot is free.
-            SetFlag<HardEvent::MTE1_MTE2>(kQueryLoaded + (s + 1) % l1::kSlots);
-        }
-        WaitFlag<HardEvent::MTE1_MTE2>(kQueryLoaded + s);
-        const LocalTensor<Fp8> tile = query_l1_[s * kQueryTile];
+        const LocalTensor<Fp8> tile = query_l1_[query_slot(macro) * kQueryTile];
         if (task.rows < tile_rows) {
             zero_nz(tile, 1, tile_rows * (kHeadDim / kC0), 0);
             AscendC::PipeBarrier<PIPE_MTE2>();
@@ -155,17 +161,16 @@ private:
     {
         const uint16_t rows = cube_rows(macro);
         const uint16_t keys = (uint16_t)macro.keys();
-        const i32 s = slot(macro);
+        const i32 s = key_slot(macro);
         WaitFlag<HardEvent::MTE2_MTE1>(kKeyLoaded + s);
         const i32 l0 = take_l0_slot();
         load_l0(l0a_, l0, query_l1_[query_slot(macro) * kQueryTile], rows, kHeadDim, false);
         load_l0(l0b_, l0, key_l1_[s * kKeyTile], keys, kHeadDim, false);
         SetFlag<HardEvent::MTE1_MTE2>(kKeyLoaded + s);
-        WaitFlag<HardEvent::FIX_M>(kScoresDone);
         multiply(scores_l0c_, kScoresDone, l0, rows, keys, kHeadDim);
 
+        wait_both<PIPE_FIX>(kScoresFree);
         drain(scores_ub_[(macro.serial % ub::kScoresSlots) * kScoresTile], scores_l0c_, kScoresDone, rows, keys);
-        SetFlag<HardEvent::FIX_M>(kScoresDone);
         set_both<PIPE_FIX>(kScoresReady);
     }
 
@@ -174,7 +179,7 @@ private:
     {
         const uint16_t rows = cube_rows(macro);
         const uint16_t keys = (uint16_t)macro.keys();
-        const i32 s = slot(macro);
+        const i32 s = lag_slot(macro);
         WaitFlag<HardEvent::MTE2_MTE1>(kValueLoaded + s);
         const i32 l0 = take_l0_slot();
         load_l0(l0b_, l0, value_l1_[s * kKeyTile], keys, kHeadDim, true);
@@ -185,11 +190,7 @@ private:
         const LocalTensor<float> product = pv_l0c_[pv * (l0c::kPvBytes / sizeof(float))];
         multiply(product, kPvDone + pv, l0, rows, kHeadDim, keys);
 
-        if (macro.first) {
-            wait_both<PIPE_FIX>(kAccFree);
-        } else {
-            wait_both<PIPE_FIX>(kPvFree);
-        }
+        wait_both<PIPE_FIX>(kPvFree);
         drain(macro.first ? acc_ub_ : pv_ub_, product, kPvDone + pv, rows, kHeadDim);
         set_both<PIPE_FIX>(kPvReady);
     }
@@ -220,6 +221,7 @@ private:
     {
         SetFlag<HardEvent::MTE1_M>(l0);
         WaitFlag<HardEvent::MTE1_M>(l0);
+        WaitFlag<HardEvent::FIX_M>(done);
         AscendC::Mmad(product, l0a_[l0 * l0::kSlotBytes], l0b_[l0 * l0::kSlotBytes],
                       AscendC::MmadParams(m, n, k, 0, false, true));
         SetFlag<HardEvent::M_MTE1>(l0);
@@ -234,6 +236,7 @@ private:
         AscendC::FixpipeParamsArch3510<AscendC::CO2Layout::NZ> params(columns, rows, rows, kAivRows * kSlabKeys);
         params.dualDstCtl = 1;
         AscendC::Fixpipe<float, float, kNzToUb>(dst, product, params);
+        SetFlag<HardEvent::FIX_M>(done);
     }
 
     const AttentionArgs& args_;
@@ -244,8 +247,8 @@ private:
 
     LocalTensor<Fp8> query_l1_{TPosition::A1, l1::kQuery, l1::kSlots* kQueryTile};
     LocalTensor<Fp8> key_l1_{TPosition::B1, l1::kKey, l1::kSlots* kKeyTile};
-    LocalTensor<Fp8> value_l1_{TPosition::B1, l1::kValue, l1::kSlots* kKeyTile};
-    LocalTensor<Fp8> probs_l1_{TPosition::A1, l1::kProbs, l1::kSlots* kProbsTile};
+    LocalTensor<Fp8> value_l1_{TPosition::B1, l1::kValue, kLagSlots* kKeyTile};
+    LocalTensor<Fp8> probs_l1_{TPosition::A1, l1::kProbs, kLagSlots* kProbsTile};
     LocalTensor<Fp8> l0a_{TPosition::A2, 0, arch::kL0aBytes};
     LocalTensor<Fp8> l0b_{TPosition::B2, 0, arch::kL0bBytes};
     LocalTensor<float> scores_l0c_{TPosition::CO1, l0c::kScores, l0c::kScoresBytes / sizeof(float)};

@@ -45,42 +45,38 @@ public:
         key_scale_.SetGlobalBuffer((__gm__ float*)args.k_descale);
     }
 
-    // Keys in list order: L1 tile [128 / 32][keys][32]. Rows past the end of the sequence become zeros.
+    // L1 tile [128 / 32][keys][32], blocks in list order. Row 2r + o of a block holds key r of its half o, so that the
+    // scales of the even columns of a slab of scores, and of the odd ones, are 32 consecutive bytes.
     __aicore__ inline void copy_keys(const AscendC::LocalTensor<Fp8>& tile, const MacroBlock& macro, i64 head_kv) const
     {
-        const uint16_t tile_rows = (uint16_t)macro.keys();
+        zero_missing_rows(tile, macro);
         for (i32 b = 0; b < macro.blocks; ++b) {
             const Block& block = macro.block[b];
-            const AscendC::LocalTensor<Fp8> rows = tile[b * kBlockKeys * kC0];
-            const uint16_t missing = (uint16_t)(kBlockKeys - block.keys);
-            if (missing > 0) {
-                zero_nz(rows[block.keys * kC0], kHeadDim / kC0, missing, tile_rows - missing);
-            }
-            copy_rows_to_nz(rows, key_[block.page * args_.key_page_stride + head_kv * args_.key_head_stride],
-                            block.keys, args_.key_token_stride, tile_rows, 1);
+            copy_halves(tile[b * macro.block[0].tile_keys * kC0],
+                        key_[block.page * args_.key_page_stride + head_kv * args_.key_head_stride], block, 0,
+                        block.tile_keys / 2, args_.key_token_stride, (uint16_t)macro.keys(), 2);
         }
     }
 
-    // Values in the column order of P (softmax.h): row 4i + 2s + o of the tile holds key H * s + 2i + o, H half the
-    // keys. With two blocks s is the block, with one it is the half of the block.
+    // Values in the column order of P (softmax.h): row 4r + 2s + o holds key r of half o of block s. If not both blocks
+    // are there in full, each has rows of its own: row 4r + 2s + o holds key r of part s of its half o.
     __aicore__ inline void copy_values(const AscendC::LocalTensor<Fp8>& tile, const MacroBlock& macro,
                                        i64 head_kv) const
     {
+        constexpr uint16_t kStep = 4;
         const uint16_t tile_rows = (uint16_t)macro.keys();
-        if (macro.has_tail()) {
-            // P is 0 there, but 0 * NaN is not.
-            zero_nz(tile, 1, tile_rows * (kHeadDim / kC0), 0);
-            AscendC::PipeBarrier<PIPE_MTE2>();
-        }
-        const i32 half_keys = macro.keys() / 2;
-        for (i32 s = 0; s < 2; ++s) {
-            const Block& block = macro.block[macro.blocks == kBlocksPerMacro ? s : 0];
-            const i32 first = macro.blocks == kBlocksPerMacro ? 0 : s * half_keys;
+        const bool full = macro.is_full();
+        const i32 parts = full ? 1 : 2;
+        zero_missing_rows(tile, macro);
+        for (i32 b = 0; b < macro.blocks; ++b) {
+            const Block& block = macro.block[b];
             const AscendC::GlobalTensor<Fp8> rows =
-                value_[block.page * args_.value_page_stride + head_kv * args_.value_head_stride +
-                       first * args_.value_token_stride];
-            const i32 keys = (i32)clamp(block.keys - first, 0, half_keys);
-            copy_even_odd_rows(tile[2 * s * kC0], rows, keys, args_.value_token_stride, tile_rows);
+                value_[block.page * args_.value_page_stride + head_kv * args_.value_head_stride];
+            const i32 keys = block.tile_keys / 2 / parts;
+            for (i32 s = 0; s < parts; ++s) {
+                const i32 row = full ? 2 * b : b * macro.block[0].tile_keys + 2 * s;
+                copy_halves(tile[row * kC0], rows, block, s * keys, keys, args_.value_token_stride, tile_rows, kStep);
+            }
         }
     }
 
@@ -102,20 +98,35 @@ public:
     }
 
 private:
-    // Source rows 2i + o go to tile rows 4i + o.
-    __aicore__ inline void copy_even_odd_rows(const AscendC::LocalTensor<Fp8>& dst,
-                                              const AscendC::GlobalTensor<Fp8>& src, i32 keys, i64 pitch,
-                                              uint16_t tile_rows) const
+    // Keys first .. first + keys of both halves of a block: of half o to tile rows o, step + o, 2 * step + o ..
+    __aicore__ inline void copy_halves(const AscendC::LocalTensor<Fp8>& dst, const AscendC::GlobalTensor<Fp8>& page,
+                                       const Block& block, i32 first, i32 keys, i64 pitch, uint16_t tile_rows,
+                                       uint16_t step) const
     {
-        constexpr uint16_t kStep = 4;
-        if (keys % 2 == 0 && pitch > 0 && 2 * pitch <= (i64)arch::kNd2NzMaxPitch) {
+        const i32 half = block.tile_keys / 2;
+        const i64 half_pitch = half * pitch;
+        if (block.keys == block.tile_keys && pitch > 0 && half_pitch <= (i64)arch::kNd2NzMaxPitch) {
             AscendC::DataCopy(
-                dst, src,
-                AscendC::Nd2NzParams(2, (uint16_t)(keys / 2), kHeadDim, pitch, 2 * pitch, tile_rows, kStep, kC0));
+                dst, page[first * pitch],
+                AscendC::Nd2NzParams(2, (uint16_t)keys, kHeadDim, half_pitch, pitch, tile_rows, step, kC0));
             return;
         }
-        copy_rows_to_nz(dst, src, (keys + 1) / 2, 2 * pitch, tile_rows, kStep);
-        copy_rows_to_nz(dst[kC0], src[pitch], keys / 2, 2 * pitch, tile_rows, kStep);
+        for (i32 o = 0; o < 2; ++o) {
+            const i32 from = o * half + first;
+            const i32 existing = (i32)clamp(block.keys - from, 0, keys);
+            if (existing > 0) {
+                copy_rows_to_nz(dst[o * kC0], page[from * pitch], existing, pitch, tile_rows, step);
+            }
+        }
+    }
+
+    // Rows of no key: hidden scores may be anything but P, 0 there, times NaN is NaN.
+    __aicore__ static inline void zero_missing_rows(const AscendC::LocalTensor<Fp8>& tile, const MacroBlock& macro)
+    {
+        if (macro.has_tail()) {
+            zero_nz(tile, 1, (uint16_t)(macro.keys() * (kHeadDim / kC0)), 0);
+            AscendC::PipeBarrier<PIPE_MTE2>();
+        }
     }
 
     const AttentionArgs& args_;

@@ -1,51 +1,26 @@
-// Quantisation policies: which scales a macro-block needs and which vector function turns its scores into P.
+// Quantisation policies: what k_descale scales, and when scores meet their scales.
 #pragma once
 #include "kernel_operator.h"
 
-#include "buffers.h"
 #include "contract.h"
-#include "mask.h"
 #include "softmax.h"
-#include "tasks.h"
 
 namespace qbsa {
 
-// UB places of one softmax call.
-struct SoftmaxTiles {
-    __ubuf__ uint8_t* probs;
-    __ubuf__ float* scores;
-    __ubuf__ float* key_scale;
-    __ubuf__ float* state;
-    __ubuf__ float* alpha;
-    __ubuf__ float* scratch;
+// quant_mode 1: e4m3; fp32 scales per token and head for Q and K, per head for V.
+struct Fp8PerTokenHead {
+    static constexpr Scaling kMasked = Scaling::kPerKey;
+    static constexpr Scaling kWhole = Scaling::kPerKey;
 };
 
-// quant_mode 1: e4m3; scales per token and head for Q and K, per head for V.
-struct Fp8PerTokenHead {
-    // view[b] is what this AIV's rows see of block b; slope as in mask.h.
-    __aicore__ static inline void softmax(const SoftmaxTiles& tiles, const MacroBlock& macro, uint16_t bands, i32 slope,
-                                          const BlockView* view)
-    {
-        const bool two = macro.blocks == kBlocksPerMacro;
-        const bool masked = view[0].full < kBlockSlabs || (two && view[1].full < kBlockSlabs);
-        if (two && masked) {
-            call<kBlocksPerMacro, true>(tiles, bands, slope, view);
-        } else if (two) {
-            call<kBlocksPerMacro, false>(tiles, bands, slope, view);
-        } else if (masked) {
-            call<1, true>(tiles, bands, slope, view);
-        } else {
-            call<1, false>(tiles, bands, slope, view);
-        }
-    }
+// ... with one K scale a head, or one in all: k_descale does not change along tokens and pages.
+struct Fp8KeyPerHead {
+    static constexpr Scaling kMasked = Scaling::kPerRow;
+    static constexpr Scaling kWhole = Scaling::kLater;
 
-private:
-    template <uint16_t kBlocks, bool kMasked>
-    __aicore__ static inline void call(const SoftmaxTiles& tiles, uint16_t bands, i32 slope, const BlockView* view)
+    __aicore__ static inline bool fits(const AttentionArgs& args)
     {
-        asc_vf_call<qbsa::softmax<kBlocks, kMasked>>(
-            tiles.probs, tiles.scores, tiles.key_scale, tiles.state, tiles.alpha, tiles.scratch, bands, slope,
-            view[0].full, view[0].partial, -view[0].last, view[1].full, view[1].partial, -view[1].last);
+        return args.k_descale_page_stride == 0 && args.k_descale_token_stride == 0;
     }
 };
 

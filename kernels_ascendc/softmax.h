@@ -1,116 +1,288 @@
-// V1: scores -> P. One AIV, up to 64 rows, a macro-block of 256 keys (or 128), in place in UB.
+// V1: scores -> P. One AIV, up to 64 rows, a macro-block of up to 256 keys, in place in UB.
 //
 //   scores [keys / 16][64 rows][16 keys] fp32, as Fixpipe writes NZ     P [keys / 32][64 rows][32] e4m3, an NZ operand
 //
 //   s = (S * q) * k          q = q_descale * softmax_scale per row, k = k_descale per key; in this order
 //   m = max(m, max s)        the old maximum is just one more candidate
 //   P = e4m3(exp(s - (m - ln p_scale)))
-//   l = l * alpha + sum of fp32 P,  alpha = exp(m_old - m_new)
+//   sum of fp32 P, alpha = exp(m_old - m_new); accumulate.h adds up l and O with them
 //
-// Rows are walked in bands of 32, so the time falls with the rows. Pass 1 scales and finds the maximum, pass 2 makes P:
-// four registers (two slabs, even and odd keys) are cast to the four bytes of a lane and become 8 rows x 32 columns of
-// P, 256 contiguous bytes. Column 4i + 2s + o of P is key H * s + 2i + o (H half the keys; s, o < 2); V is loaded in
-// the same order (pages.h). Exact instruction counts: tests/test_vector_work.py.
+// Pass 1 (scale_*) scales and finds the maximum, pass 2 (exponentials) makes P; each is a function of its own, so that
+// what one stores the other may load without a barrier. Where k_descale is the same for all keys it is part of q, and
+// in macro-blocks that all rows see whole pass 1 leaves the scaling to pass 2: max(S * q) = q * max S as q >= 0.
+//
+// Rows are walked in bands of 32, so the time falls with the rows. In pass 2 four registers (two slabs, even and odd
+// columns) are cast to the four bytes of a lane and become 8 rows x 32 columns of P, 256 contiguous bytes. Column
+// 4i + 2s + o of P comes from column 2i + o of slab s of the two; pages.h loads V in that order. Exact instruction
+// counts: tests/test_vector_work.py.
 #pragma once
+#include "accumulate.h"
 #include "registers.h"
 
 namespace qbsa {
 
-// s = (S * q) * k in place and the running maximum of eight rows x 16 keys.
-__simd_callee__ inline void scale_tile(__ubuf__ float* tile, F32& q, F32& k_even, F32& k_odd, F32& top,
+// When scores are multiplied by what.
+enum class Scaling {
+    kPerKey,  // pass 1: by q of the row, then by k of the key
+    kPerRow,  // pass 1: by q of the row, which holds k
+    kLater    // pass 2: by q of the row, which holds k
+};
+
+// Which rows of a band see the keys of one half of a slab.
+enum class Seen { kAll, kSome, kNone };
+
+// Eight rows x 8 keys of one half: scaled, and hidden where not seen. order: slope * row - key of the lower half; a key
+// is seen iff order >= limit.
+template <Scaling kScaling, Seen kSeen>
+__simd_callee__ inline void scale_half(F32& score, F32& q, F32& k, I32& order, int32_t limit, F32& hidden,
                                        reg::MaskReg& all)
 {
-    F32 even, odd;
-    load_pair(even, odd, tile);
-    reg::Mul(even, even, q, all);
-    reg::Mul(odd, odd, q, all);
-    reg::Mul(even, even, k_even, all);
-    reg::Mul(odd, odd, k_odd, all);
-    store_pair(tile, even, odd, all);
-    reg::Max(even, even, odd, all);
-    reg::Max(top, top, even, all);
+    if constexpr (kScaling != Scaling::kLater) {
+        reg::Mul(score, score, q, all);
+    }
+    if constexpr (kScaling == Scaling::kPerKey) {
+        reg::Mul(score, score, k, all);
+    }
+    if constexpr (kSeen == Seen::kSome) {
+        reg::MaskReg sees;
+        reg::Compares<int32_t, AscendC::CMPMODE::GE>(sees, order, limit, all);
+        reg::Select(score, score, hidden, sees);
+    }
 }
 
-// The same with hidden scores replaced. order: slope * row - key of the even keys; an even key is visible iff
-// order >= limit, the odd key behind it iff order > limit.
-__simd_callee__ inline void scale_tile_masked(__ubuf__ float* tile, F32& q, F32& k_even, F32& k_odd, F32& top,
-                                              I32& order, int32_t limit, F32& hidden, reg::MaskReg& all)
+// Eight rows of a slab, in place, and their maximum. Masked scores may be anything, NaN included.
+template <Scaling kScaling, Seen kLower, Seen kUpper>
+__simd_callee__ inline void scale_tile(__ubuf__ float* tile, F32& q, F32& k_lower, F32& k_upper, F32& top, I32& order,
+                                       int32_t limit, int32_t upper_limit, F32& hidden, reg::MaskReg& all)
 {
-    F32 even, odd;
-    reg::MaskReg sees_even, sees_odd;
-    reg::Compares<int32_t, AscendC::CMPMODE::GE>(sees_even, order, limit, all);
-    reg::Compares<int32_t, AscendC::CMPMODE::GT>(sees_odd, order, limit, all);
-    load_pair(even, odd, tile);
-    reg::Mul(even, even, q, all);
-    reg::Mul(odd, odd, q, all);
-    reg::Mul(even, even, k_even, all);
-    reg::Mul(odd, odd, k_odd, all);
-    reg::Select(even, even, hidden, sees_even);
-    reg::Select(odd, odd, hidden, sees_odd);
-    store_pair(tile, even, odd, all);
-    reg::Max(even, even, odd, all);
-    reg::Max(top, top, even, all);
+    F32 lower, upper;
+    load_pair(lower, upper, tile);
+    scale_half<kScaling, kLower>(lower, q, k_lower, order, limit, hidden, all);
+    if constexpr (kUpper == Seen::kNone) {
+        store_pair(tile, lower, hidden, all);
+    } else {
+        scale_half<kScaling, kUpper>(upper, q, k_upper, order, upper_limit, hidden, all);
+        if constexpr (kScaling != Scaling::kLater) {
+            store_pair(tile, lower, upper, all);
+        }
+        reg::Max(lower, lower, upper, all);
+    }
+    reg::Max(top, top, lower, all);
 }
 
-// `slabs` slabs of one band that all its rows see.
-__simd_callee__ inline void scale_slabs(__ubuf__ float* scores, __ubuf__ float* key_even, __ubuf__ float* key_odd,
-                                        uint16_t slabs, F32& q0, F32& q1, F32& q2, F32& q3, F32& t0, F32& t1, F32& t2,
-                                        F32& t3, reg::MaskReg& all)
+// One slab of a band.
+template <Scaling kScaling, Seen kLower, Seen kUpper>
+__simd_callee__ inline void scale_slab(__ubuf__ float* slab, __ubuf__ float* k_lower_at, __ubuf__ float* k_upper_at,
+                                       I32& order, int32_t limit, int32_t upper_limit, int32_t group_step, F32& hidden,
+                                       F32& q0, F32& q1, F32& q2, F32& q3, F32& t0, F32& t1, F32& t2, F32& t3,
+                                       reg::MaskReg& all)
+{
+    F32 k_lower, k_upper;
+    if constexpr (kScaling == Scaling::kPerKey) {
+        load_block_to_all(k_lower, k_lower_at);
+        if constexpr (kUpper != Seen::kNone) {
+            load_block_to_all(k_upper, k_upper_at);
+        }
+    }
+    scale_tile<kScaling, kLower, kUpper>(slab, q0, k_lower, k_upper, t0, order, limit, upper_limit, hidden, all);
+    scale_tile<kScaling, kLower, kUpper>(slab + kTile, q1, k_lower, k_upper, t1, order, limit - group_step,
+                                         upper_limit - group_step, hidden, all);
+    scale_tile<kScaling, kLower, kUpper>(slab + 2 * kTile, q2, k_lower, k_upper, t2, order, limit - 2 * group_step,
+                                         upper_limit - 2 * group_step, hidden, all);
+    scale_tile<kScaling, kLower, kUpper>(slab + 3 * kTile, q3, k_lower, k_upper, t3, order, limit - 3 * group_step,
+                                         upper_limit - 3 * group_step, hidden, all);
+}
+
+// `slabs` slabs of one kind, the first of which is number `first` of its block.
+template <Scaling kScaling, Seen kLower, Seen kUpper>
+__simd_callee__ inline void scale_slabs(__ubuf__ float* block, __ubuf__ float* k_lower, __ubuf__ float* k_upper,
+                                        uint16_t first, uint16_t slabs, I32& band_order, int32_t limit,
+                                        int32_t upper_limit, int32_t group_step, F32& hidden, F32& q0, F32& q1, F32& q2,
+                                        F32& q3, F32& t0, F32& t1, F32& t2, F32& t3, reg::MaskReg& all)
+{
+    I32 order;
+    __ubuf__ float* from = block + first * kSlab;
+    __ubuf__ float* lower_from = k_lower + first * kSlabHalf;
+    __ubuf__ float* upper_from = k_upper + first * kSlabHalf;
+    if constexpr (kLower == Seen::kSome || kUpper == Seen::kSome) {
+        reg::Adds(order, band_order, -(int32_t)(first * kSlabHalf), all);
+    }
+    for (uint16_t c = 0; c < slabs; ++c) {
+        scale_slab<kScaling, kLower, kUpper>(from + c * kSlab, lower_from + c * kSlabHalf, upper_from + c * kSlabHalf,
+                                             order, limit, upper_limit, group_step, hidden, q0, q1, q2, q3, t0, t1, t2,
+                                             t3, all);
+        if constexpr (kLower == Seen::kSome || kUpper == Seen::kSome) {
+            reg::Adds(order, order, -(int32_t)kSlabHalf, all);
+        }
+    }
+}
+
+// Slabs that no row of the band sees.
+__simd_callee__ inline void hide_slabs(__ubuf__ float* from, uint16_t slabs, F32& hidden, reg::MaskReg& all)
 {
     for (uint16_t c = 0; c < slabs; ++c) {
-        F32 k_even, k_odd;
-        load_block_to_all(k_even, key_even + c * (kSlabKeys / 2));
-        load_block_to_all(k_odd, key_odd + c * (kSlabKeys / 2));
-        scale_tile(scores + c * kSlab, q0, k_even, k_odd, t0, all);
-        scale_tile(scores + c * kSlab + kTile, q1, k_even, k_odd, t1, all);
-        scale_tile(scores + c * kSlab + 2 * kTile, q2, k_even, k_odd, t2, all);
-        scale_tile(scores + c * kSlab + 3 * kTile, q3, k_even, k_odd, t3, all);
+        store_pair(from + c * kSlab, hidden, hidden, all);
+        store_pair(from + c * kSlab + kTile, hidden, hidden, all);
+        store_pair(from + c * kSlab + 2 * kTile, hidden, hidden, all);
+        store_pair(from + c * kSlab + 3 * kTile, hidden, hidden, all);
     }
 }
 
-// One block of one band behind a mask: `full` slabs seen by all rows, `partial` by some, the rest by none.
-// band_order: order of the band's first eight rows at key 0. Masked scores may be anything, NaN included.
-__simd_callee__ inline void scale_block_masked(__ubuf__ float* scores, __ubuf__ float* key_even,
-                                               __ubuf__ float* key_odd, uint16_t full, uint16_t partial, int32_t limit,
-                                               int32_t slope, I32& band_order, F32& hidden, F32& q0, F32& q1, F32& q2,
-                                               F32& q3, F32& t0, F32& t1, F32& t2, F32& t3, reg::MaskReg& all)
+// One block of one band: the five kinds of slabs of BlockView. keys: of the block. limit: -BlockView::last.
+template <Scaling kScaling>
+__simd_callee__ inline void scale_block(__ubuf__ float* block, __ubuf__ float* key_scale, uint16_t half_keys,
+                                        uint16_t seen, uint16_t upper, uint16_t both, uint16_t lower, uint16_t none,
+                                        I32& order, int32_t limit, int32_t group_step, F32& hidden, F32& q0, F32& q1,
+                                        F32& q2, F32& q3, F32& t0, F32& t1, F32& t2, F32& t3, reg::MaskReg& all)
 {
-    scale_slabs(scores, key_even, key_odd, full, q0, q1, q2, q3, t0, t1, t2, t3, all);
-    I32 order;
-    reg::Adds(order, band_order, -(int32_t)(full * kSlabKeys), all);
-    int32_t step = (int32_t)kGroupRows * slope;
-    __ubuf__ float* from = scores + full * kSlab;
-    __ubuf__ float* even_from = key_even + full * (kSlabKeys / 2);
-    __ubuf__ float* odd_from = key_odd + full * (kSlabKeys / 2);
-    for (uint16_t c = 0; c < partial; ++c) {
-        F32 k_even, k_odd;
-        load_block_to_all(k_even, even_from + c * (kSlabKeys / 2));
-        load_block_to_all(k_odd, odd_from + c * (kSlabKeys / 2));
-        scale_tile_masked(from + c * kSlab, q0, k_even, k_odd, t0, order, limit, hidden, all);
-        scale_tile_masked(from + c * kSlab + kTile, q1, k_even, k_odd, t1, order, limit - step, hidden, all);
-        scale_tile_masked(from + c * kSlab + 2 * kTile, q2, k_even, k_odd, t2, order, limit - 2 * step, hidden, all);
-        scale_tile_masked(from + c * kSlab + 3 * kTile, q3, k_even, k_odd, t3, order, limit - 3 * step, hidden, all);
-        reg::Adds(order, order, -(int32_t)kSlabKeys, all);
-    }
-    __ubuf__ float* hidden_from = from + partial * kSlab;
-    uint16_t hidden_slabs = (uint16_t)(kBlockSlabs - full - partial);
-    for (uint16_t c = 0; c < hidden_slabs; ++c) {
-        store_pair(hidden_from + c * kSlab, hidden, hidden, all);
-        store_pair(hidden_from + c * kSlab + kTile, hidden, hidden, all);
-        store_pair(hidden_from + c * kSlab + 2 * kTile, hidden, hidden, all);
-        store_pair(hidden_from + c * kSlab + 3 * kTile, hidden, hidden, all);
-    }
+    __ubuf__ float* k_upper = key_scale + half_keys;
+    int32_t upper_limit = limit + half_keys;
+    uint16_t to_both = seen + upper;
+    uint16_t to_lower = to_both + both;
+    uint16_t to_none = to_lower + lower;
+    scale_slabs<kScaling, Seen::kAll, Seen::kAll>(block, key_scale, k_upper, 0, seen, order, limit, upper_limit,
+                                                  group_step, hidden, q0, q1, q2, q3, t0, t1, t2, t3, all);
+    scale_slabs<kScaling, Seen::kAll, Seen::kSome>(block, key_scale, k_upper, seen, upper, order, limit, upper_limit,
+                                                   group_step, hidden, q0, q1, q2, q3, t0, t1, t2, t3, all);
+    scale_slabs<kScaling, Seen::kSome, Seen::kSome>(block, key_scale, k_upper, to_both, both, order, limit, upper_limit,
+                                                    group_step, hidden, q0, q1, q2, q3, t0, t1, t2, t3, all);
+    scale_slabs<kScaling, Seen::kSome, Seen::kNone>(block, key_scale, k_upper, to_lower, lower, order, limit,
+                                                    upper_limit, group_step, hidden, q0, q1, q2, q3, t0, t1, t2, t3,
+                                                    all);
+    hide_slabs(block + to_none * kSlab, none, hidden, all);
 }
 
-// slope * row - key for rows 0..7 (a row is a block of eight lanes) and keys 0, 2, .., 14.
+// slope * row - key for rows 0..7 (a row is a block of eight lanes) and keys 0..7.
 __simd_callee__ inline void first_order(I32& order, int32_t slope, reg::MaskReg& all)
 {
     I32 row;
     reg::Arange(order, 0);
     reg::ShiftRights(row, order, (int16_t)3, all);
-    reg::Muls(row, row, slope + kSlabKeys, all);
-    reg::Muls(order, order, -2, all);
+    reg::Muls(row, row, slope + kSlabHalf, all);
+    reg::Muls(order, order, -1, all);
     reg::Add(order, order, row, all);
+}
+
+// Per-row values of a band: 32 floats -> four registers of eight rows.
+__simd_callee__ inline void load_band(F32& x0, F32& x1, F32& x2, F32& x3, __ubuf__ float* from)
+{
+    load_per_row(x0, from);
+    load_per_row(x1, from + kGroupRows);
+    load_per_row(x2, from + 2 * kGroupRows);
+    load_per_row(x3, from + 3 * kGroupRows);
+}
+
+// The maxima of one band, one float a row.
+__simd_callee__ inline void store_band_max(__ubuf__ float* to, F32& t0, F32& t1, F32& t2, F32& t3, reg::MaskReg& all,
+                                           reg::MaskReg& eight)
+{
+    reg::ReduceDataBlock<reg::ReduceType::MAX>(t0, t0, all);
+    reg::ReduceDataBlock<reg::ReduceType::MAX>(t1, t1, all);
+    reg::ReduceDataBlock<reg::ReduceType::MAX>(t2, t2, all);
+    reg::ReduceDataBlock<reg::ReduceType::MAX>(t3, t3, all);
+    reg::StoreAlign(to, t0, eight);
+    reg::StoreAlign(to + kGroupRows, t1, eight);
+    reg::StoreAlign(to + 2 * kGroupRows, t2, eight);
+    reg::StoreAlign(to + 3 * kGroupRows, t3, eight);
+}
+
+// Raw maxima of eight rows, scaled, or the old maxima.
+__simd_callee__ inline void scale_max(F32& top, __ubuf__ float* q_scale, __ubuf__ float* old_max, reg::MaskReg& all)
+{
+    F32 q, old;
+    load_per_row(q, q_scale);
+    load_per_row(old, old_max);
+    reg::Mul(top, top, q, all);
+    reg::Max(top, top, old, all);
+}
+
+// Pass 1 of any macro-block. Of each block: half of its keys, slabs of each kind, limit -BlockView::last; the second
+// block may have no slabs.
+template <Scaling kScaling>
+__simd_vf__ inline void scale_masked(__ubuf__ float* scores, __ubuf__ float* key_scale, __ubuf__ float* q_scale,
+                                     __ubuf__ float* old_max, __ubuf__ float* new_max, uint16_t bands, int32_t slope,
+                                     uint16_t half0, uint16_t seen0, uint16_t upper0, uint16_t both0, uint16_t lower0,
+                                     uint16_t none0, int32_t limit0, uint16_t half1, uint16_t seen1, uint16_t upper1,
+                                     uint16_t both1, uint16_t lower1, uint16_t none1, int32_t limit1)
+{
+    reg::MaskReg all = reg::CreateMask<float, reg::MaskPattern::ALL>();
+    reg::MaskReg eight = reg::CreateMask<float, reg::MaskPattern::VL8>();
+    int32_t group_step = (int32_t)kGroupRows * slope;
+    I32 order;
+    F32 hidden;
+    first_order(order, slope, all);
+    reg::Duplicate(hidden, kHiddenScore);
+    for (uint16_t band = 0; band < bands; ++band) {
+        F32 q0, q1, q2, q3, t0, t1, t2, t3;
+        __ubuf__ float* block0 = scores + band * (kBandGroups * kTile);
+        __ubuf__ float* block1 = block0 + half0 * (2 * kAivRows);
+        load_band(q0, q1, q2, q3, q_scale + band * kBandRows);
+        load_band(t0, t1, t2, t3, old_max + band * kBandRows);
+        scale_block<kScaling>(block0, key_scale, half0, seen0, upper0, both0, lower0, none0, order, limit0, group_step,
+                              hidden, q0, q1, q2, q3, t0, t1, t2, t3, all);
+        scale_block<kScaling>(block1, key_scale + kBlockKeys, half1, seen1, upper1, both1, lower1, none1, order, limit1,
+                              group_step, hidden, q0, q1, q2, q3, t0, t1, t2, t3, all);
+        reg::Adds(order, order, (int32_t)kBandRows * slope, all);
+        store_band_max(new_max + band * kBandRows, t0, t1, t2, t3, all, eight);
+    }
+}
+
+// Pass 1 of a macro-block of two whole blocks that all rows see. kAccumulate: with V2 of an earlier macro-block of the
+// same rows, slab by slab: its loads and stores fill the slots that pass 1 leaves.
+template <Scaling kScaling, bool kAccumulate>
+__simd_vf__ inline void scale_whole(__ubuf__ float* scores, __ubuf__ float* key_scale, __ubuf__ float* q_scale,
+                                    __ubuf__ float* old_max, __ubuf__ float* new_max, uint16_t bands,
+                                    __ubuf__ float* acc, __ubuf__ float* pv, __ubuf__ float* sum,
+                                    __ubuf__ float* tile_sum, __ubuf__ float* alpha)
+{
+    reg::MaskReg all = reg::CreateMask<float, reg::MaskPattern::ALL>();
+    reg::MaskReg eight = reg::CreateMask<float, reg::MaskPattern::VL8>();
+    if constexpr (kAccumulate) {
+        accumulate_sum(sum, tile_sum, alpha, all);
+    }
+    for (uint16_t band = 0; band < bands; ++band) {
+        I32 order;
+        F32 hidden, q0, q1, q2, q3, t0, t1, t2, t3, a0, a1, a2, a3;
+        __ubuf__ float* from = scores + band * (kBandGroups * kTile);
+        __ubuf__ float* acc_from = acc + band * (kBandGroups * kTile);
+        __ubuf__ float* pv_from = pv + band * (kBandGroups * kTile);
+        if constexpr (kScaling == Scaling::kPerKey) {
+            load_band(q0, q1, q2, q3, q_scale + band * kBandRows);
+            load_band(t0, t1, t2, t3, old_max + band * kBandRows);
+        } else {
+            reg::Duplicate(t0, kHiddenScore);
+            reg::Duplicate(t1, kHiddenScore);
+            reg::Duplicate(t2, kHiddenScore);
+            reg::Duplicate(t3, kHiddenScore);
+        }
+        if constexpr (kAccumulate) {
+            load_band(a0, a1, a2, a3, alpha + band * kBandRows);
+        }
+        for (uint16_t c = 0; c < kBlockSlabs; ++c) {
+            __ubuf__ float* slab = from + c * kSlab;
+            __ubuf__ float* k0 = key_scale + c * kSlabHalf;
+            scale_slab<kScaling, Seen::kAll, Seen::kAll>(slab, k0, k0 + kBlockKeys / 2, order, 0, 0, 0, hidden, q0, q1,
+                                                         q2, q3, t0, t1, t2, t3, all);
+            scale_slab<kScaling, Seen::kAll, Seen::kAll>(slab + kBlockSlabs * kSlab, k0 + kBlockKeys,
+                                                         k0 + kBlockKeys + kBlockKeys / 2, order, 0, 0, 0, hidden, q0,
+                                                         q1, q2, q3, t0, t1, t2, t3, all);
+            if constexpr (kAccumulate) {
+                accumulate_tile(acc_from + c * kSlab, pv_from + c * kSlab, a0, all);
+                accumulate_tile(acc_from + c * kSlab + kTile, pv_from + c * kSlab + kTile, a1, all);
+                accumulate_tile(acc_from + c * kSlab + 2 * kTile, pv_from + c * kSlab + 2 * kTile, a2, all);
+                accumulate_tile(acc_from + c * kSlab + 3 * kTile, pv_from + c * kSlab + 3 * kTile, a3, all);
+            }
+        }
+        if constexpr (kScaling == Scaling::kLater) {
+            scale_max(t0, q_scale + band * kBandRows, old_max + band * kBandRows, all);
+            scale_max(t1, q_scale + band * kBandRows + kGroupRows, old_max + band * kBandRows + kGroupRows, all);
+            scale_max(t2, q_scale + band * kBandRows + 2 * kGroupRows, old_max + band * kBandRows + 2 * kGroupRows,
+                      all);
+            scale_max(t3, q_scale + band * kBandRows + 3 * kGroupRows, old_max + band * kBandRows + 3 * kGroupRows,
+                      all);
+        }
+        store_band_max(new_max + band * kBandRows, t0, t1, t2, t3, all, eight);
+    }
 }
 
 // Four fp32 registers -> 256 e4m3 bytes; byte 4 * lane + r comes from register r.
@@ -127,13 +299,20 @@ __simd_callee__ inline void pack_f8(U8& out, F32& x0, F32& x1, F32& x2, F32& x3,
 }
 
 // P of 8 rows x 32 keys out of two slabs, and their sum.
-__simd_callee__ inline void exp_tile(__ubuf__ uint8_t* out, __ubuf__ float* first, __ubuf__ float* second, F32& shifted,
-                                     F32& sum, reg::MaskReg& all, reg::MaskReg& bytes)
+template <bool kScale>
+__simd_callee__ inline void exp_tile(__ubuf__ uint8_t* out, __ubuf__ float* first, __ubuf__ float* second, F32& q,
+                                     F32& shifted, F32& sum, reg::MaskReg& all, reg::MaskReg& bytes)
 {
     F32 x0, x1, x2, x3;
     U8 packed;
     load_pair(x0, x1, first);
     load_pair(x2, x3, second);
+    if constexpr (kScale) {
+        reg::Mul(x0, x0, q, all);
+        reg::Mul(x1, x1, q, all);
+        reg::Mul(x2, x2, q, all);
+        reg::Mul(x3, x3, q, all);
+    }
     reg::ExpSub(x0, x0, shifted, all);
     reg::ExpSub(x1, x1, shifted, all);
     reg::ExpSub(x2, x2, shifted, all);
@@ -146,146 +325,84 @@ __simd_callee__ inline void exp_tile(__ubuf__ uint8_t* out, __ubuf__ float* firs
     reg::Add(sum, sum, x0, all);
 }
 
-// The maxima of one band, one float a row.
-__simd_callee__ inline void store_band_max(__ubuf__ float* chunk_max, F32& t0, F32& t1, F32& t2, F32& t3,
-                                           reg::MaskReg& all, reg::MaskReg& eight)
+// P of eight rows of `pairs` pairs of slabs; the two of a pair lie `pairs` slabs apart.
+template <bool kScale>
+__simd_callee__ inline void exp_pairs(__ubuf__ uint8_t* to, __ubuf__ float* from, uint16_t pairs, F32& q, F32& shifted,
+                                      F32& sum, reg::MaskReg& all, reg::MaskReg& bytes)
 {
-    reg::ReduceDataBlock<reg::ReduceType::MAX>(t0, t0, all);
-    reg::ReduceDataBlock<reg::ReduceType::MAX>(t1, t1, all);
-    reg::ReduceDataBlock<reg::ReduceType::MAX>(t2, t2, all);
-    reg::ReduceDataBlock<reg::ReduceType::MAX>(t3, t3, all);
-    reg::StoreAlign(chunk_max, t0, eight);
-    reg::StoreAlign(chunk_max + kGroupRows, t1, eight);
-    reg::StoreAlign(chunk_max + 2 * kGroupRows, t2, eight);
-    reg::StoreAlign(chunk_max + 3 * kGroupRows, t3, eight);
+    __ubuf__ float* second = from + pairs * kSlab;
+    for (uint16_t c = 0; c < pairs; ++c) {
+        exp_tile<kScale>(to + c * (kAivRows * arch::kDataBlockBytes), from + c * kSlab, second + c * kSlab, q, shifted,
+                         sum, all, bytes);
+    }
 }
 
-// Scores of kBlocks blocks -> P. state: rows:: of buffers.h; scratch: work:: of buffers.h. limitB = -last of block B
-// (mask.h), all masking arguments are ignored without kMasked.
-template <uint16_t kBlocks, bool kMasked>
-__simd_vf__ inline void softmax(__ubuf__ uint8_t* probs, __ubuf__ float* scores, __ubuf__ float* key_scale,
-                                __ubuf__ float* state, __ubuf__ float* alpha_out, __ubuf__ float* scratch,
-                                uint16_t bands, int32_t slope, uint16_t full0, uint16_t partial0, int32_t limit0,
-                                uint16_t full1, uint16_t partial1, int32_t limit1)
+// Pass 2. pairs0, pairs1: pairs of slabs of the first block and of the second, or of both together and 0.
+// kScale: pass 1 left the scaling.
+template <bool kScale>
+__simd_vf__ inline void exponentials(__ubuf__ uint8_t* probs, __ubuf__ float* scores, __ubuf__ float* q_scale,
+                                     __ubuf__ float* old_max, __ubuf__ float* new_max, __ubuf__ float* alpha_out,
+                                     __ubuf__ float* sum_out, __ubuf__ float* ln_p_scale, uint16_t groups,
+                                     uint16_t pairs0, uint16_t pairs1)
 {
-    constexpr uint16_t kSlabs = kBlocks * kBlockSlabs;
-    constexpr uint16_t kHalf = kSlabs / 2;
-    constexpr uint32_t kBlockScales = kBlockKeys / 2;
-    __ubuf__ float* chunk_max = scratch + work::kChunkMax;
-    __ubuf__ float* shifted_max = scratch + work::kShiftedMax;
-    __ubuf__ float* chunk_sum = scratch + work::kChunkSum;
-    __ubuf__ float* key_even = scratch + work::kKeyEven;
-    __ubuf__ float* key_odd = scratch + work::kKeyOdd;
     reg::MaskReg all = reg::CreateMask<float, reg::MaskPattern::ALL>();
     reg::MaskReg bytes = reg::CreateMask<uint8_t, reg::MaskPattern::ALL>();
     reg::MaskReg eight = reg::CreateMask<float, reg::MaskPattern::VL8>();
-
-    for (uint16_t b = 0; b < kBlocks; ++b) {
-        F32 even, odd;
-        load_pair(even, odd, key_scale + b * kBlockKeys);
-        reg::StoreAlign(key_even + b * kBlockScales, even, all);
-        reg::StoreAlign(key_odd + b * kBlockScales, odd, all);
-    }
-    fence();
-
-    I32 order;
-    F32 hidden;
-    if constexpr (kMasked) {
-        first_order(order, slope, all);
-        reg::Duplicate(hidden, kHiddenScore);
-    }
-    for (uint16_t band = 0; band < bands; ++band) {
-        F32 q0, q1, q2, q3, t0, t1, t2, t3;
-        __ubuf__ float* from = scores + band * (kBandGroups * kTile);
-        __ubuf__ float* q_scale = state + rows::kQueryScale + band * kBandRows;
-        __ubuf__ float* old_max = state + rows::kMax + band * kBandRows;
-        load_per_row(q0, q_scale);
-        load_per_row(q1, q_scale + kGroupRows);
-        load_per_row(q2, q_scale + 2 * kGroupRows);
-        load_per_row(q3, q_scale + 3 * kGroupRows);
-        load_per_row(t0, old_max);
-        load_per_row(t1, old_max + kGroupRows);
-        load_per_row(t2, old_max + 2 * kGroupRows);
-        load_per_row(t3, old_max + 3 * kGroupRows);
-        if constexpr (kMasked) {
-            scale_block_masked(from, key_even, key_odd, full0, partial0, limit0, slope, order, hidden, q0, q1, q2, q3,
-                               t0, t1, t2, t3, all);
-            if constexpr (kBlocks > 1) {
-                scale_block_masked(from + kBlockSlabs * kSlab, key_even + kBlockScales, key_odd + kBlockScales, full1,
-                                   partial1, limit1, slope, order, hidden, q0, q1, q2, q3, t0, t1, t2, t3, all);
-            }
-            reg::Adds(order, order, (int32_t)kBandRows * slope, all);
-        } else {
-            scale_slabs(from, key_even, key_odd, kSlabs, q0, q1, q2, q3, t0, t1, t2, t3, all);
-        }
-        store_band_max(chunk_max + band * kBandRows, t0, t1, t2, t3, all, eight);
-    }
-    fence();
-
-    F32 old, top, alpha, ln_p_scale, shifted_all;
-    reg::LoadAlign(old, state + rows::kMax);
-    reg::LoadAlign(top, chunk_max);
-    reg::LoadAlign(ln_p_scale, scratch + work::kLnPScale);
-    reg::ExpSub(alpha, old, top, all);
-    reg::Sub(shifted_all, top, ln_p_scale, all);
-    fence_store();
-    reg::StoreAlign(state + rows::kMax, top, all);
+    F32 alpha, top, shift;
+    reg::LoadAlign(alpha, old_max);
+    reg::LoadAlign(top, new_max);
+    reg::LoadAlign(shift, ln_p_scale);
+    reg::ExpSub(alpha, alpha, top, all);
     reg::StoreAlign(alpha_out, alpha, all);
-    reg::StoreAlign(shifted_max, shifted_all, all);
-    fence();
-
-    uint16_t groups = (uint16_t)(bands * kBandGroups);
+    __ubuf__ float* scores1 = scores + pairs0 * (2 * kSlab);
+    __ubuf__ uint8_t* probs1 = probs + pairs0 * (kAivRows * arch::kDataBlockBytes);
     for (uint16_t g = 0; g < groups; ++g) {
-        F32 shifted, sum;
-        __ubuf__ float* from = scores + g * kTile;
-        __ubuf__ uint8_t* to = probs + g * arch::kVectorBytes;
-        load_per_row(shifted, shifted_max + g * kGroupRows);
-        reg::Duplicate(sum, 0.0f);
-        for (uint16_t c = 0; c < kHalf; ++c) {
-            exp_tile(to + c * (kAivRows * arch::kDataBlockBytes), from + c * kSlab, from + (c + kHalf) * kSlab, shifted,
-                     sum, all, bytes);
+        F32 shifted, q, sum;
+        load_per_row(shifted, new_max + g * kGroupRows);
+        if constexpr (kScale) {
+            load_per_row(q, q_scale + g * kGroupRows);
         }
+        reg::Sub(shifted, shifted, shift, all);
+        reg::Duplicate(sum, 0.0f);
+        exp_pairs<kScale>(probs + g * arch::kVectorBytes, scores + g * kTile, pairs0, q, shifted, sum, all, bytes);
+        exp_pairs<kScale>(probs1 + g * arch::kVectorBytes, scores1 + g * kTile, pairs1, q, shifted, sum, all, bytes);
         reg::ReduceDataBlock<reg::ReduceType::SUM>(sum, sum, all);
-        reg::StoreAlign(chunk_sum + g * kGroupRows, sum, eight);
+        reg::StoreAlign(sum_out + g * kGroupRows, sum, eight);
     }
-    fence();
-
-    F32 total, row_sum;
-    reg::LoadAlign(total, chunk_sum);
-    reg::LoadAlign(row_sum, state + rows::kSum);
-    reg::MulDstAdd(row_sum, alpha, total, all);
-    reg::StoreAlign(state + rows::kSum, row_sum, all);
 }
 
 // Start of a task: scales of its rows, no key seen yet.
-__simd_vf__ inline void begin_rows(__ubuf__ float* state, __ubuf__ float* q_descale, float softmax_scale)
+__simd_vf__ inline void begin_rows(__ubuf__ float* state, __ubuf__ float* q_descale, float scale)
 {
     reg::MaskReg all = reg::CreateMask<float, reg::MaskPattern::ALL>();
-    F32 scale, empty_max, zero;
-    reg::LoadAlign(scale, q_descale);
-    reg::Muls(scale, scale, softmax_scale, all);
+    F32 q, empty_max, zero;
+    reg::LoadAlign(q, q_descale);
+    reg::Muls(q, q, scale, all);
     reg::Duplicate(empty_max, kEmptyMax);
     reg::Duplicate(zero, 0.0f);
-    reg::StoreAlign(state + rows::kQueryScale, scale, all);
-    reg::StoreAlign(state + rows::kMax, empty_max, all);
+    reg::StoreAlign(state + rows::kQueryScale, q, all);
     reg::StoreAlign(state + rows::kSum, zero, all);
+    for (uint16_t s = 0; s < rows::kMaxSlots; ++s) {
+        reg::StoreAlign(state + rows::kMax + s * kAivRows, empty_max, all);
+    }
 }
 
 // Start of the kernel: the places whose lanes a short task leaves untouched, and ln(p_scale).
-__simd_vf__ inline void begin_core(__ubuf__ float* scratch, __ubuf__ float* q_descale, __ubuf__ float* alpha,
-                                   uint16_t slots, float p_scale)
+__simd_vf__ inline void begin_core(__ubuf__ float* ln_p_scale, __ubuf__ float* q_descale, uint16_t q_slots,
+                                   __ubuf__ float* alpha, __ubuf__ float* tile_sum, float p_scale)
 {
     reg::MaskReg all = reg::CreateMask<float, reg::MaskPattern::ALL>();
-    F32 zero, ln_p_scale;
+    F32 zero, logarithm;
     reg::Duplicate(zero, 0.0f);
-    reg::Duplicate(ln_p_scale, p_scale);
-    reg::Ln(ln_p_scale, ln_p_scale, all);
-    reg::StoreAlign(scratch + work::kChunkMax, zero, all);
-    reg::StoreAlign(scratch + work::kChunkSum, zero, all);
-    reg::StoreAlign(scratch + work::kLnPScale, ln_p_scale, all);
-    for (uint16_t i = 0; i < slots; ++i) {
+    reg::Duplicate(logarithm, p_scale);
+    reg::Ln(logarithm, logarithm, all);
+    reg::StoreAlign(ln_p_scale, logarithm, all);
+    for (uint16_t i = 0; i < q_slots; ++i) {
         reg::StoreAlign(q_descale + i * kAivRows, zero, all);
+    }
+    for (uint16_t i = 0; i < kLagSlots; ++i) {
         reg::StoreAlign(alpha + i * kAivRows, zero, all);
+        reg::StoreAlign(tile_sum + i * kAivRows, zero, all);
     }
 }
 

@@ -24,7 +24,8 @@ static_assert(kBlockRows == kBlockKeys, "one bound for both");
 struct Block {
     i64 page;
     i64 first_key;  // in the sequence
-    i32 keys;       // 1..128 keys that exist
+    i32 keys;       // 1..128 keys that exist and that take part
+    i32 tile_keys;  // the same in steps: 64 or 128
 };
 
 // One (batch, query head, query block).
@@ -50,10 +51,14 @@ struct MacroBlock {
     bool first;       // of its task or piece
     uint32_t serial;  // counts the macro-blocks of this core
 
-    __aicore__ inline i32 keys() const { return blocks * kBlockKeys; }
+    __aicore__ inline i32 keys() const
+    {
+        return block[0].tile_keys + (blocks == kBlocksPerMacro ? block[1].tile_keys : 0);
+    }
+    __aicore__ inline bool is_full() const { return keys() == kBlocksPerMacro * kBlockKeys; }
     __aicore__ inline bool has_tail() const
     {
-        return block[0].keys < kBlockKeys || (blocks == kBlocksPerMacro && block[1].keys < kBlockKeys);
+        return block[0].keys < block[0].tile_keys || (blocks == kBlocksPerMacro && block[1].keys < block[1].tile_keys);
     }
 };
 
@@ -218,7 +223,10 @@ private:
         if (id < 0 || id >= args_.table_width || block.first_key >= task_.kv_len || block.first_key > last_key) {
             return false;
         }
-        block.keys = (i32)clamp(task_.kv_len - block.first_key, 1, kBlockKeys);
+        const i64 existing = clamp(task_.kv_len - block.first_key, 1, kBlockKeys);
+        const i64 visible = clamp(last_key + 1 - block.first_key, 1, existing);
+        block.tile_keys = visible > kStepKeys ? kBlockKeys : kStepKeys;
+        block.keys = (i32)clamp(existing, 1, block.tile_keys);
         block.page = block_table_.GetValue(task_.batch * args_.table_batch_stride + id * args_.table_entry_stride);
         return block.page >= 0 && block.page < args_.pages;
     }

@@ -1,11 +1,14 @@
-// The AIV program: P = softmax numerators of the scores (V1) and the output accumulator (V2), V2 one macro-block behind
-// V1, so that the cube multiplies P V of macro-block t while the AIV works on the scores of t + 1.
+// The AIV program: P = softmax numerators of the scores (V1) and the output accumulator (V2), V2 kLag macro-blocks
+// behind V1: while the AIV works on the scores of t, the cube multiplies P V of t - 1, and pv of t - 2 is at hand. In a
+// long list V2 is part of pass 1 of V1.
 //
 //   MTE2  k_descale, q_descale -> UB  kKeyScaleLoaded, kQueryScaleLoaded  ->  V         (back: the same ids)
-//   FIX   of the AIC: scores          kScoresReady                        ->  V
-//   FIX   of the AIC: pv or acc       kPvReady                            ->  V         (back: kPvFree, kAccFree)
+//   FIX   of the AIC: scores          kScoresReady                        ->  V         (back: kScoresFree)
+//   FIX   of the AIC: pv or acc       kPvReady                            ->  V         (back: kPvFree)
 //   V     P; out, lse or acc          kProbsDone, kOutDone                ->  MTE3      (back: the same ids)
 //   MTE3  P -> L1                     kProbsReady                         ->  AIC MTE1
+//
+// P of t goes to a slot of L1 that the cube has read: scores of t come from a Mmad behind that of P V of t - 3.
 #pragma once
 #include "kernel_operator.h"
 
@@ -45,6 +48,7 @@ public:
           aivs_(groups * arch::kAivPerAic)
     {
         q_descale_.SetGlobalBuffer((__gm__ float*)args.q_descale);
+        k_descale_.SetGlobalBuffer((__gm__ float*)args.k_descale);
         v_descale_.SetGlobalBuffer((__gm__ float*)args.v_descale);
     }
 
@@ -54,17 +58,20 @@ public:
         begin();
         MacroBlock macro;
         MacroBlock previous;
+        MacroBlock oldest;
         previous.blocks = 0;
+        oldest.blocks = 0;
         while (walker_.next(macro)) {
             if (macro.blocks == 0) {
                 write_empty_piece(macro.task);
                 continue;
             }
-            make_probs(macro);
-            if (previous.blocks > 0) {
-                accumulate_pv(previous, macro.first);
-            }
+            step(macro, oldest, previous.first);
+            oldest = previous;
             previous = macro;
+        }
+        if (oldest.blocks > 0) {
+            accumulate_pv(oldest, previous.first);
         }
         if (previous.blocks > 0) {
             accumulate_pv(previous, true);
@@ -87,13 +94,30 @@ public:
     }
 
 private:
-    __aicore__ inline __ubuf__ float* state(const Task& task) const
+    __aicore__ inline __ubuf__ float* state(const Task& task, uint32_t offset) const
     {
-        return address(rows_[task.serial % ub::kSlots * rows::kSize]);
+        return address(rows_[task.serial % kLagSlots * rows::kSize + offset]);
+    }
+    // Maximum of the rows up to this macro-block, or up to the one before.
+    __aicore__ inline __ubuf__ float* new_max(const MacroBlock& macro) const
+    {
+        return state(macro.task, rows::kMax + macro.serial % rows::kMaxSlots * kAivRows);
+    }
+    __aicore__ inline __ubuf__ float* old_max(const MacroBlock& macro) const
+    {
+        return state(macro.task, rows::kMax + (macro.serial + 1) % rows::kMaxSlots * kAivRows);
     }
     __aicore__ inline __ubuf__ float* alpha(const MacroBlock& macro) const
     {
-        return address(alpha_[macro.serial % ub::kSlots * kAivRows]);
+        return address(alpha_[macro.serial % kLagSlots * kAivRows]);
+    }
+    __aicore__ inline __ubuf__ float* tile_sum(const MacroBlock& macro) const
+    {
+        return address(tile_sum_[macro.serial % kLagSlots * kAivRows]);
+    }
+    __aicore__ inline __ubuf__ float* scores(const MacroBlock& macro) const
+    {
+        return address(scores_[macro.serial % ub::kScoresSlots * kScoresTile]);
     }
 
     __aicore__ inline void begin()
@@ -104,15 +128,18 @@ private:
             given.SetGlobalBuffer((__gm__ float*)args_.p_scale);
             p_scale = given.GetValue(0);
         }
-        asc_vf_call<begin_core>(address(work_), address(query_scale_), address(alpha_), (uint16_t)ub::kSlots, p_scale);
+        asc_vf_call<begin_core>(address(work_[work::kLnPScale]), address(query_scale_), (uint16_t)ub::kSlots,
+                                address(alpha_), address(tile_sum_), p_scale);
         for (int32_t id = 0; id < kVectorLoads; ++id) {
             SetFlag<HardEvent::V_MTE2>(id);
         }
         for (int32_t id = 0; id < kVectorResults; ++id) {
             SetFlag<HardEvent::MTE3_V>(id);
         }
+        for (uint32_t i = 0; i < ub::kScoresSlots; ++i) {
+            AscendC::CrossCoreSetFlag<4, PIPE_V>(kScoresFree);
+        }
         AscendC::CrossCoreSetFlag<4, PIPE_V>(kPvFree);
-        AscendC::CrossCoreSetFlag<4, PIPE_V>(kAccFree);
     }
 
     __aicore__ inline void end()
@@ -125,36 +152,104 @@ private:
         }
     }
 
-    // V1 of one macro-block, and its P on the way to L1.
-    __aicore__ inline void make_probs(const MacroBlock& macro)
+    // V1 of one macro-block and V2 of the one kLag before it, if there is one: together where both are plain.
+    __aicore__ inline void step(const MacroBlock& macro, const MacroBlock& oldest, bool oldest_is_last)
     {
         const RowRange range = row_range(macro.task, half_);
-        const i32 s = macro.serial % ub::kSlots;
+        BlockView view[kBlocksPerMacro] = {};
+        bool whole = macro.is_full();
+        const i64 last_key = Mask::last_key(macro.task.first_row + range.first, macro.task.q_len, macro.task.kv_len);
+        for (i32 b = 0; b < macro.blocks; ++b) {
+            view[b] = view_block<Mask>(last_key - macro.block[b].first_key, range.bands * (i32)kBandRows,
+                                       macro.block[b].tile_keys);
+            whole = whole && view[b].is_whole();
+        }
+        const bool trailing = oldest.blocks > 0;
+        const bool together =
+            trailing && whole && !oldest.first && !oldest_is_last && row_range(oldest.task, half_).bands == range.bands;
         if (macro.first) {
             begin_task(macro.task, range);
         }
-        WaitFlag<HardEvent::V_MTE2>(kKeyScaleLoaded + s);
-        pages_.copy_key_scales(key_scale_[s * kMacroKeys], macro, head_kv(macro.task));
-        SetFlag<HardEvent::MTE2_V>(kKeyScaleLoaded + s);
-
-        const SoftmaxTiles tiles = {address(probs_),
-                                    address(scores_[macro.serial % ub::kScoresSlots * kScoresTile]),
-                                    address(key_scale_[s * kMacroKeys]),
-                                    state(macro.task),
-                                    alpha(macro),
-                                    address(work_)};
-        BlockView view[kBlocksPerMacro] = {};
-        const i64 last_key = Mask::last_key(macro.task.first_row + range.first, macro.task.q_len, macro.task.kv_len);
-        for (i32 b = 0; b < macro.blocks; ++b) {
-            view[b] = view_block<Mask>(last_key - macro.block[b].first_key, range.bands * (i32)kBandRows);
-        }
-        WaitFlag<HardEvent::MTE2_V>(kKeyScaleLoaded + s);
+        load_key_scales(macro);
         AscendC::CrossCoreWaitFlag<4, PIPE_V>(kScoresReady);
+        if (together) {
+            AscendC::CrossCoreWaitFlag<4, PIPE_V>(kPvReady);
+            call_scale_whole<true>(macro, oldest, range.bands);
+            AscendC::CrossCoreSetFlag<4, PIPE_V>(kPvFree);
+        } else if (whole) {
+            call_scale_whole<false>(macro, macro, range.bands);
+        } else {
+            call_scale_masked(macro, range.bands, view);
+        }
+        free_key_scales(macro);
+        make_probs(macro, range, whole);
+        if (trailing && !together) {
+            accumulate_pv(oldest, oldest_is_last);
+        }
+    }
+
+    __aicore__ inline void load_key_scales(const MacroBlock& macro)
+    {
+        if constexpr (Quant::kMasked == Scaling::kPerKey) {
+            const i32 s = macro.serial % ub::kSlots;
+            WaitFlag<HardEvent::V_MTE2>(kKeyScaleLoaded + s);
+            pages_.copy_key_scales(key_scale_[s * kMacroKeys], macro, head_kv(macro.task));
+            SetFlag<HardEvent::MTE2_V>(kKeyScaleLoaded + s);
+            WaitFlag<HardEvent::MTE2_V>(kKeyScaleLoaded + s);
+        }
+    }
+    __aicore__ inline void free_key_scales(const MacroBlock& macro)
+    {
+        if constexpr (Quant::kMasked == Scaling::kPerKey) {
+            SetFlag<HardEvent::V_MTE2>(kKeyScaleLoaded + macro.serial % ub::kSlots);
+        }
+    }
+
+    template <bool kAccumulate>
+    __aicore__ inline void call_scale_whole(const MacroBlock& macro, const MacroBlock& oldest, uint16_t bands)
+    {
+        asc_vf_call<scale_whole<Quant::kWhole, kAccumulate>>(
+            scores(macro), key_scales(macro), state(macro.task, rows::kQueryScale), old_max(macro), new_max(macro),
+            bands, address(acc_), address(pv_), state(oldest.task, rows::kSum), tile_sum(oldest), alpha(oldest));
+    }
+
+    __aicore__ inline void call_scale_masked(const MacroBlock& macro, uint16_t bands, const BlockView* view)
+    {
+        const uint16_t half0 = (uint16_t)(macro.block[0].tile_keys / 2);
+        const uint16_t half1 = (uint16_t)(macro.keys() / 2 - half0);
+        asc_vf_call<scale_masked<Quant::kMasked>>(
+            scores(macro), key_scales(macro), state(macro.task, rows::kQueryScale), old_max(macro), new_max(macro),
+            bands, Mask::kRowSlope, half0, view[0].seen, view[0].upper, view[0].both, view[0].lower, view[0].none,
+            -view[0].last, half1, view[1].seen, view[1].upper, view[1].both, view[1].lower, view[1].none,
+            -view[1].last);
+    }
+
+    // Pass 2 of V1, and P on its way to L1. whole: scale_whole was pass 1.
+    __aicore__ inline void make_probs(const MacroBlock& macro, const RowRange& range, bool whole)
+    {
+        constexpr i32 kPairKeys = 2 * kSlabKeys;
+        const bool second = macro.blocks == kBlocksPerMacro && !macro.is_full();
+        const uint16_t pairs1 = (uint16_t)(second ? macro.block[1].tile_keys / kPairKeys : 0);
+        const uint16_t pairs0 = (uint16_t)(macro.keys() / kPairKeys - pairs1);
+        const uint16_t groups = range.bands * kBandGroups;
         WaitFlag<HardEvent::MTE3_V>(kProbsDone);
-        Quant::softmax(tiles, macro, range.bands, Mask::kRowSlope, view);
-        SetFlag<HardEvent::V_MTE2>(kKeyScaleLoaded + s);
+        if (whole) {
+            call_exponentials<Quant::kWhole == Scaling::kLater>(macro, groups, pairs0, pairs1);
+        } else {
+            call_exponentials<false>(macro, groups, pairs0, pairs1);
+        }
+        AscendC::CrossCoreSetFlag<4, PIPE_V>(kScoresFree);
         SetFlag<HardEvent::V_MTE3>(kProbsDone);
         send_probs(macro, range);
+    }
+
+    template <bool kScale>
+    __aicore__ inline void call_exponentials(const MacroBlock& macro, uint16_t groups, uint16_t pairs0, uint16_t pairs1)
+    {
+        asc_vf_call<exponentials<kScale>>(address(probs_), scores(macro), state(macro.task, rows::kQueryScale),
+                                          old_max(macro), new_max(macro), alpha(macro),
+                                          macro.first ? state(macro.task, rows::kSum) : tile_sum(macro),
+                                          address(work_[work::kLnPScale]), groups, pairs0, pairs1);
     }
 
     __aicore__ inline void begin_task(const Task& task, const RowRange& range)
@@ -170,7 +265,11 @@ private:
             AscendC::DataCopyPadExtParams<float>(true, 0, 0, 0.0f));
         SetFlag<HardEvent::MTE2_V>(kQueryScaleLoaded + s);
         WaitFlag<HardEvent::MTE2_V>(kQueryScaleLoaded + s);
-        asc_vf_call<begin_rows>(state(task), address(query_scale_[s * kAivRows]), args_.softmax_scale);
+        float scale = args_.softmax_scale;
+        if constexpr (Quant::kMasked == Scaling::kPerRow) {
+            scale *= k_descale_.GetValue(head_kv(task) * args_.k_descale_head_stride);
+        }
+        asc_vf_call<begin_rows>(state(task, 0), address(query_scale_[s * kAivRows]), scale);
         SetFlag<HardEvent::V_MTE2>(kQueryScaleLoaded + s);
     }
 
@@ -178,7 +277,7 @@ private:
     __aicore__ inline void send_probs(const MacroBlock& macro, const RowRange& range)
     {
         const uint16_t share = range.bands * kBandRows;
-        const uint32_t offset = macro.serial % l1::kSlots * kProbsTile + (uint32_t)half_ * share * kC0;
+        const uint32_t offset = macro.serial % kLagSlots * kProbsTile + (uint32_t)half_ * share * kC0;
         WaitFlag<HardEvent::V_MTE3>(kProbsDone);
         AscendC::DataCopy(probs_l1_[offset], probs_,
                           AscendC::DataCopyParams((uint16_t)(macro.keys() / kC0), share, kAivRows - share,
@@ -196,15 +295,13 @@ private:
         if (last) {
             finish_piece(macro, range, groups);
         } else if (!macro.first) {
-            asc_vf_call<accumulate>(address(acc_), address(pv_), alpha(macro), groups);
+            asc_vf_call<accumulate>(address(acc_), address(pv_), state(macro.task, rows::kSum), tile_sum(macro),
+                                    alpha(macro), groups);
         }
-        if (!macro.first) {
+        if (last && macro.task.partial_slot >= 0) {
+            AscendC::CrossCoreSetFlag<4, PIPE_MTE3>(kPvFree);  // acc itself is on its way to the workspace
+        } else {
             AscendC::CrossCoreSetFlag<4, PIPE_V>(kPvFree);
-        }
-        if (last && macro.task.partial_slot < 0) {
-            AscendC::CrossCoreSetFlag<4, PIPE_V>(kAccFree);
-        } else if (last) {
-            AscendC::CrossCoreSetFlag<4, PIPE_MTE3>(kAccFree);  // acc itself is on its way to the workspace
         }
     }
 
@@ -235,7 +332,8 @@ private:
     __aicore__ inline void call_finish(const MacroBlock& macro, uint16_t groups)
     {
         asc_vf_call<finish<kSingle, kPartial>>(address(out_ub_), address(lse_ub_), address(acc_), address(pv_),
-                                               alpha(macro), state(macro.task), address(work_), groups,
+                                               state(macro.task, rows::kSum), tile_sum(macro), alpha(macro),
+                                               new_max(macro), address(work_), groups,
                                                v_descale_.GetValue(head_kv(macro.task)), kEmptyLse);
     }
 
@@ -318,6 +416,10 @@ private:
         }
     }
 
+    __aicore__ inline __ubuf__ float* key_scales(const MacroBlock& macro) const
+    {
+        return address(key_scale_[macro.serial % ub::kSlots * kMacroKeys]);
+    }
     __aicore__ inline i64 head_kv(const Task& task) const { return task.head / (args_.heads_q / args_.heads_kv); }
 
     const AttentionArgs& args_;
@@ -328,6 +430,7 @@ private:
     i64 aiv_;
     i64 aivs_;
     AscendC::GlobalTensor<float> q_descale_;
+    AscendC::GlobalTensor<float> k_descale_;
     AscendC::GlobalTensor<float> v_descale_;
 
     LocalTensor<float> scores_{TPosition::VECIN, ub::kScores, ub::kScoresSlots* kScoresTile};
@@ -338,10 +441,11 @@ private:
     LocalTensor<float> lse_ub_{TPosition::VECOUT, ub::kLse, kAivRows};
     LocalTensor<float> key_scale_{TPosition::VECIN, ub::kKeyScale, ub::kSlots* kMacroKeys};
     LocalTensor<float> query_scale_{TPosition::VECIN, ub::kQueryScale, ub::kSlots* kAivRows};
-    LocalTensor<float> rows_{TPosition::VECCALC, ub::kRows, ub::kSlots* rows::kSize};
-    LocalTensor<float> alpha_{TPosition::VECCALC, ub::kAlpha, ub::kSlots* kAivRows};
+    LocalTensor<float> rows_{TPosition::VECCALC, ub::kRows, kLagSlots* rows::kSize};
+    LocalTensor<float> alpha_{TPosition::VECCALC, ub::kAlpha, kLagSlots* kAivRows};
+    LocalTensor<float> tile_sum_{TPosition::VECCALC, ub::kTileSum, kLagSlots* kAivRows};
     LocalTensor<float> work_{TPosition::VECCALC, ub::kWork, work::kSize};
-    LocalTensor<uint8_t> probs_l1_{TPosition::A1, l1::kProbs, l1::kSlots* kProbsTile};
+    LocalTensor<uint8_t> probs_l1_{TPosition::A1, l1::kProbs, kLagSlots* kProbsTile};
 };
 
 }  // namespace qbsa

@@ -2,7 +2,7 @@
 // benchmarks/fit_cost.py, which prints them and how far they are off. tests/test_cost.py fails when the kernel has
 // moved away from them.
 // A query block is short when at most half of its rows exist. Lengths alone do not tell whether a list holds the
-// diagonal or the end of its sequence; that costs 1..2 % of one macro-block, at most once a task, and has no weight.
+// diagonal or the end of its sequence; that costs up to 7 % of a macro-block, at most once a task, and has no weight.
 #pragma once
 #include "../kernels_ascendc/arch.h"
 #include "../kernels_ascendc/contract.h"

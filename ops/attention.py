@@ -54,7 +54,8 @@ def quant_block_sparse_attn(
         key, value: float8_e4m3fn [P, N2, 128, 128]: page, KV head, token of the page, D. Any strides with a contiguous
             last dimension: separate tensors, or views of one cache that interleaves K, V and scales.
         q_descale: float32 [T, N1] or [N1, T], as query: real value of a query element / its FP8 value.
-        k_descale: float32 [P, N2, 128, 1], the same for each key.
+        k_descale: float32 [P, N2, 128, 1], the same for each key; or [1], one value for all keys. A view with stride 0
+            along pages and tokens (one value a head) and [1] take a faster path, for q_descale * k_descale >= 0.
         v_descale: float32 [N2], contiguous, the same for all values of a KV head.
         p_scale: float32 [1], > 0, or None for 1.0. Softmax weights are multiplied by it before they are rounded to
             float8_e4m3fn; it cancels from the result. 256 keeps small weights alive; above 448 large weights saturate.

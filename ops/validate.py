@@ -126,6 +126,8 @@ def attention_problem(
     _group(contract, sizes["N1"], sizes["N2"], "query", "key")
     sizes.tensor("value", value, _FP8, ("P", "N2", "token", "D"))
     sizes.tensor("q_descale", q_descale, torch.float32, query_axes)
+    if k_descale.dim() == 1 and k_descale.numel() == 1:  # one scale for all keys
+        k_descale = k_descale.expand(sizes["P"], sizes["N2"], block_keys, 1)
     sizes.tensor("k_descale", k_descale, torch.float32, ("P", "N2", "token", 1))
     sizes.tensor("v_descale", v_descale, torch.float32, ("N2",), contiguous=True)
     if p_scale is not None:

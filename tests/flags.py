@@ -163,7 +163,7 @@ def _step(line):
 @functools.cache
 def runs():
     """Both masks; tasks with one macro-block and with several, single entries, tails of rows and keys, empty lists,
-    tokens of no sequence, scales in either layout, lists that are split."""
+    tokens of no sequence, scales in either layout, lists that are split, one K scale."""
     causal = cases.make_inputs(cases.Case("causal", (2, 1), (300, 60), (700, 130), "random", 5))
     causal["sparse_seq_len"][0, 1, 1] = 0
     causal["cu_seqlens_q"] = torch.tensor([0, 300, 340], dtype=torch.int32)
@@ -173,7 +173,9 @@ def runs():
     split["metadata"] = qbsa.quant_block_sparse_attn_metadata(
         split["sparse_seq_len"], 1, 1, 128, cu_seqlens_q=split["cu_seqlens_q"], max_kv_splits=0
     )
-    return [Run(causal), Run(length), Run(split)]
+    long = cases.make_inputs(cases.Case("long", (1, 1), (129,), (2100,), "dense", 0, mask_mode=0))
+    long["k_descale"] = torch.full((1,), 0.01)
+    return [Run(causal), Run(length), Run(split), Run(long)]
 
 
 def mutants():

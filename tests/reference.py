@@ -58,6 +58,7 @@ def round_to_e4m3(x: torch.Tensor) -> torch.Tensor:
 def _rows(rounding: _Rounding, select: Iterable[tuple[int, int, int]] | None, args: SimpleNamespace) -> Truth:
     if args.layout_q == "NTD":
         args.query, args.q_descale = args.query.transpose(0, 1), args.q_descale.transpose(0, 1)
+    args.k_descale = args.k_descale.expand(*args.key.shape[:-1], 1)
     tokens, heads, columns = args.query.shape
     batches, _, q_blocks, _ = args.sparse_indices.shape
     tasks = product(range(batches), range(heads), range(q_blocks)) if select is None else select

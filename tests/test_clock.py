@@ -50,7 +50,7 @@ def test_busy_and_waiting_fit_into_the_time(small):
 def test_waits_name_flag_and_place(small):
     assert any("WaitFlag MTE1_M 0 (kOperands[0]) (cube.h:" in name for name, _ in small.waits("AIC")["CUBE"])
     assert any("CrossCoreWaitFlag V 0 (kScoresReady) (vector.h:" in name for name, _ in small.waits("AIV")["VECTOR"])
-    assert any("CrossCoreWaitFlag MTE1 17 (kProbsReady)" in name for name, _ in small.waits("AIC")["MTE1"])
+    assert any("CrossCoreWaitFlag MTE1 18 (kProbsReady)" in name for name, _ in small.waits("AIC")["MTE1"])
 
 
 def test_same_bits_and_same_times_again(small):

@@ -34,11 +34,11 @@ def test_the_kernel_itself_passes():
 
 def test_messages_name_flags_and_buffers(mutants):
     """A flag set too early, the first wait for it, and who waits for ever without it."""
-    place = "cube.h: SetFlag<HardEvent::MTE2_MTE1>(kKeyLoaded + s)"
-    _, text = flags.notice(mutants["set moved up"][f"kKeyLoaded[0] MTE2_MTE1:2 {place}"])
+    place = "cube.h: SetFlag<HardEvent::MTE2_MTE1>(kKeyLoaded + k)"
+    _, text = flags.notice(mutants["set moved up"][f"kKeyLoaded[0] MTE2_MTE1:0 {place}"])
     assert "race: " in text and "L1 [0x8000, " in text and "(key[0]) is also " in text and "(pages.h:" in text
-    _, text = flags.notice(mutants["set dropped"][f"kKeyLoaded[1] MTE2_MTE1:3 {place}"])
-    assert "deadlock in group 0" in text and "flag MTE2_MTE1 3 (kKeyLoaded[1])" in text
+    _, text = flags.notice(mutants["set dropped"][f"kKeyLoaded[1] MTE2_MTE1:1 {place}"])
+    assert "deadlock in group 0" in text and "flag MTE2_MTE1 1 (kKeyLoaded[1])" in text
 
 
 def test_an_edit_that_is_none_is_refused():
