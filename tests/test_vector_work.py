@@ -81,7 +81,7 @@ def test_short_query_blocks_cost_half():
 
 
 def test_counts_of_a_merge():
-    measured = work(6, pieces=2)
+    measured = work(8, pieces=2)
     assert {name: measured[name] for name in MERGE_COUNTS} == MERGE_COUNTS
 
 
