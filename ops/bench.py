@@ -41,6 +41,7 @@ class Settings:
     repeats: int = 5
     limit: float = 120.0
     sample: bool = False
+    splits: int = 1  # max_kv_splits of our plans
     keep: Path | None = None  # folder for the profiler's files
 
     @property
@@ -159,7 +160,7 @@ def seconds_per_entry(device: str) -> float:
 
 
 def _time_cpu(name: str, inputs: dict[str, Any], settings: Settings, other: tuple[Call, Call | None] | None) -> Timing:
-    call = _prepared(inputs, other)
+    call = _prepared(inputs, other, settings.splits)
     for _ in range(settings.warmups):
         call()
     runs = []
@@ -171,13 +172,15 @@ def _time_cpu(name: str, inputs: dict[str, Any], settings: Settings, other: tupl
 
 
 def _time_twin(name: str, inputs: dict[str, Any], settings: Settings) -> Timing:
-    report = profile.profile(inputs, settings.soc, case=name).report
+    with library.clock(library.Clock(settings.soc)):
+        plan = cases.make_plan(inputs, settings.splits)
+    report = profile.profile(inputs | {"metadata": plan}, settings.soc, case=name).report
     return Timing(name, _entries(inputs), report["duration_us"], columns=report["columns"])
 
 
 def _time_npu(source: cases.Source, settings: Settings, other: tuple[Call, Call | None] | None) -> Timing:
     inputs = bundle.to_device(source.inputs(), settings.device)
-    call = _prepared(inputs, other)
+    call = _prepared(inputs, other, settings.splits)
     with tempfile.TemporaryDirectory() as temporary:
         folder = (settings.keep or Path(temporary)) / source.name
         profile_npu(call, folder, settings)
@@ -210,10 +213,10 @@ def profile_npu(call: Callable[[], Any], folder: Path, settings: Settings) -> No
             recorder.step()
 
 
-def _prepared(inputs: dict[str, Any], other: tuple[Call, Call | None] | None) -> Callable[[], Any]:
+def _prepared(inputs: dict[str, Any], other: tuple[Call, Call | None] | None, splits: int) -> Callable[[], Any]:
     """One call with its plan made."""
     if other is None:
-        plan = cases.make_plan(inputs)
+        plan = cases.make_plan(inputs, splits)
         return lambda: quant_block_sparse_attn(**inputs, metadata=plan)
     attend, plan_for = other
     if plan_for is None:
@@ -261,13 +264,13 @@ def _estimate(name: str, case: cases.Case, entries: int, settings: Settings) -> 
 
 
 def _time_part(case: cases.Case, settings: Settings) -> tuple[float, int]:
-    return profile.profile(cases.make_inputs(case), settings.soc).report["duration_us"], _makespan(case, settings)
+    return _time_twin("", cases.make_inputs(case), settings).us, _makespan(case, settings)
 
 
 def _makespan(case: cases.Case, settings: Settings) -> int:
     """Of the case's plan for the chip, in the scheduler's unit."""
     with library.clock(library.Clock(settings.soc)):
-        return read_plan(cases.plan_of(case)).max_cost
+        return read_plan(cases.plan_of(case, settings.splits)).max_cost
 
 
 def _entries(inputs: dict[str, Any]) -> int:

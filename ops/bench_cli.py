@@ -35,6 +35,7 @@ def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="show the named cases and end")
     parser.add_argument("--device", default=bench.Settings.device, help="cpu (default), npu, npu:1 .. or twin")
     parser.add_argument("--soc", default=bench.Settings.soc, help="chip of the twin: 950PR (default), 950DT, 950DT36")
+    parser.add_argument("--splits", type=int, default=1, metavar="N", help="max_kv_splits of our plans (default 1)")
     parser.add_argument("--warmups", type=int, default=bench.Settings.warmups, metavar="N", help="default %(default)s")
     parser.add_argument("--repeats", type=int, default=bench.Settings.repeats, metavar="N", help="default %(default)s")
     text = "host time that one case may take on cpu and twin (default %(default)s); longer ones are left out"

@@ -128,6 +128,14 @@ def find(names: Sequence[str]) -> list[Source]:
     return found
 
 
+def find_one(name: str) -> Source:
+    """The only source of a name; ValueError if there are several or none."""
+    found = find([name])
+    if len(found) != 1:
+        raise ValueError(f"CASE must name one case; got {name!r}: {', '.join(source.name for source in found)}")
+    return found[0]
+
+
 def load(path: Path) -> dict[str, Case]:
     """Own cases of a YAML or JSON file. ValueError names the case and the rule that it breaks."""
     text = path.read_text()
@@ -177,11 +185,11 @@ def make_plan(inputs: dict[str, Any], max_kv_splits: int = 1) -> torch.Tensor:
     )
 
 
-def plan_of(case: Case) -> torch.Tensor:
+def plan_of(case: Case, max_kv_splits: int = 1) -> torch.Tensor:
     """The metadata of a case, made from its lengths alone."""
     (heads_q, heads_kv), ends = case.heads, case.query_ends()
     return torch.ops.qbsa.quant_block_sparse_attn_metadata(
-        case.list_lengths(), heads_q, heads_kv, HEAD_DIM, cu_seqlens_q=ends
+        case.list_lengths(), heads_q, heads_kv, HEAD_DIM, cu_seqlens_q=ends, max_kv_splits=max_kv_splits
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy
 import torch
 
-from . import __version__, bench_cli, bundle, bundle_cli, isa, library, npu, profile_cli, selfcheck
+from . import __version__, bench_cli, bundle, bundle_cli, explain_cli, isa, library, npu, profile_cli, selfcheck
 from .console import Answer, Console
 from .plan import plot_plan, read_plan, show_plan
 
@@ -88,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     bench_cli.add_kernels_arguments(read)
     profile = add(commands, "profile", profile_cli.run, profile_cli.TEXT, profile_cli.EXAMPLES)
     profile_cli.add_arguments(profile)
+    explain_cli.add_arguments(add(commands, "explain", explain_cli.run, explain_cli.TEXT, explain_cli.EXAMPLES))
     bundle_cli.add_commands(commands, add)
     show = add(commands, "plan", _plan, "print a plan: ranges and load of each core", PLAN_EXAMPLES)
     show.add_argument("file", metavar="FILE.pt", help="a metadata tensor written by torch.save")

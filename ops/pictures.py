@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-COLORS = ("#2f6f9f", "#c2703d", "#6a9955", "#8c6bb1", "#b5495b")  # one per series, told apart in grey as well
+COLORS = ("#2f6f9f", "#c2703d", "#6a9955", "#8c6bb1", "#b5495b", "#cfae3a", "#8a8a8a")  # one per series
 DOTS_PER_INCH = 130
 
 

@@ -80,20 +80,24 @@ def profile(
 
 def profile_case(name: str, soc: str = "950PR", trace: Path | None = None, traced_groups: int = 1) -> Profile:
     """Like profile, for the name of a case or the path of a bundle; ValueError if it names several or none."""
-    found = cases.find([name])
-    if len(found) != 1:
-        raise ValueError(f"CASE must name one case; got {name!r}: {', '.join(source.name for source in found)}")
-    return profile(found[0].inputs(), soc, trace, traced_groups, found[0].name)
+    source = cases.find_one(name)
+    return profile(source.inputs(), soc, trace, traced_groups, source.name)
+
+
+def timeline(trace: Path) -> dict[str, list[tuple[float, float]]]:
+    """Of a Chrome trace of profile(): core and pipe -> (start, duration) in us of what it ran."""
+    events = json.loads(trace.read_text())["traceEvents"]
+    cores = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+    rows: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for event in events:
+        if event["ph"] == "X" and event["cat"] == "run":
+            rows[f"{cores[event['pid']]} {event['tid']}"].append((event["ts"], event["dur"]))
+    return dict(rows)
 
 
 def plot(trace: Path, png: Path, title: str = "") -> None:
     """Draws a Chrome trace of profile() as a timeline, one row a pipe. RuntimeError without matplotlib."""
-    events = json.loads(trace.read_text())["traceEvents"]
-    cores = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
-    rows: dict[str, list] = defaultdict(list)
-    for event in events:
-        if event["ph"] == "X" and event["cat"] == "run":
-            rows[f"{cores[event['pid']]} {event['tid']}"].append((event["ts"], event["dur"]))
+    rows = timeline(trace)
     canvas = pictures.figure(14, 1 + 0.28 * len(rows))
     axes = canvas.subplots()
     for row, spans in enumerate(rows.values()):
