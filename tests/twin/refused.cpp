@@ -16,7 +16,7 @@ void refused(LocalTensor<float> f, LocalTensor<uint8_t> b, LocalTensor<fp8_e4m3f
     CrossCoreWaitFlag(0);              // the twin has mode 4 of cross-core flags only
     SetFlag<HardEvent::V_V>(0);        // order a pipe with itself by PipeBarrier
     PipeBarrier<PIPE_S>();             // the scalar pipe is in order already
-    Mmad(f, b, b, MmadParams());       // the twin multiplies e4m3 by e4m3 into fp32
+    Mmad(f, b, b, MmadParams());       // the twin multiplies e4m3, half or bfloat16 by the same into fp32
     Fixpipe<float, float, kToL1>(f, f, FixpipeParamsArch3510<CO2Layout::NZ>());  // needs a config with isToUB = true
     Fill(b, InitConstValueParams<uint8_t>());                                    // Fill takes elements of 2 or 4 bytes
     DataCopy<uint8_t, true>(b, g, Nd2NzParams());                                // the twin has no small-C0 mode

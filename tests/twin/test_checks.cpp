@@ -43,7 +43,7 @@ static void test_load_data()
                   LoadData(LocalTensor<float>(TPosition::A2, 0, 1024), LocalTensor<float>(TPosition::A1, 0, 1024),
                            LoadData2DParamsV2(0, 0, 2, 1, 2, 2, true, 0));
               }),
-              "sizeof(T) of a transposing LoadData is 4; the twin offers 1 only");
+              "sizeof(T) of a transposing LoadData is 4, allowed is 1..2");
     CHECK_HAS(run_aic([] {
                   LoadData(Fp8(TPosition::A1, 0, 1024), Fp8(TPosition::A1, 0, 1024),
                            LoadData2DParamsV2(0, 0, 1, 1, 1, 1, false, 0));

@@ -85,23 +85,26 @@ static void test_load_data()
     CHECK(l0a == expected);
 }
 
+template <typename T>
 static void test_load_data_transposed()
 {
+    constexpr uint32_t kSize = sizeof(T), kColumns = 32 / kSize;  // of a fractal
     auto source = random_bytes(65536, 4);
     std::vector<uint8_t> l0b;
     LoadData2DParamsV2 p(2, 1, 4, 3, 16, 7, true, 0);
     CHECK(run_aic([&] {
               load_l1(source);
-              LoadData(LocalTensor<uint8_t>(TPosition::B2, 512, 16384), LocalTensor<uint8_t>(TPosition::B1, 0, 65536),
-                       p);
+              LoadData(LocalTensor<T>(TPosition::B2, 512, 16384 / kSize),
+                       LocalTensor<T>(TPosition::B1, 0, 65536 / kSize), p);
               PipeBarrier<PIPE_ALL>();
               l0b = peek(twin::Memory::kL0B, 16384);
           }) == "");
     std::vector<uint8_t> expected(16384, twin::kPoison);
-    for (uint32_t k = 0; k < 64; ++k) {      // rows of the source, depth of B
-        for (uint32_t n = 0; n < 96; ++n) {  // columns
-            uint32_t from = ((1 + n / 32) * 16 + 2 + k / 16) * 512 + k % 16 * 32 + n % 32;
-            expected[512 + (k / 32 * 7 + n / 16) * 512 + n % 16 * 32 + k % 32] = source[from];
+    for (uint32_t k = 0; k < 64; ++k) {                // rows of the source, depth of B
+        for (uint32_t n = 0; n < 3 * kColumns; ++n) {  // columns
+            uint32_t from = ((1 + n / kColumns) * 16 + 2 + k / 16) * 512 + k % 16 * 32 + n % kColumns * kSize;
+            uint32_t to = 512 + (k / kColumns * 7 + n / 16) * 512 + n % 16 * 32 + k % kColumns * kSize;
+            std::memcpy(&expected[to], &source[from], kSize);
         }
     }
     CHECK(l0b == expected);
@@ -198,16 +201,17 @@ static void test_pad_out()
     CHECK(compact == compact_expected);
 }
 
-// Rows of e4m3 [rows][depth] -> fractals at the start of L0A or L0B.
-static void load_operand(TPosition l1, TPosition l0, uint32_t at, std::vector<fp8_e4m3fn_t>& x, uint16_t rows,
-                         uint16_t depth)
+// Rows [rows][depth] -> fractals at the start of L0A or L0B.
+template <typename T>
+static void load_operand(TPosition l1, TPosition l0, uint32_t at, std::vector<T>& x, uint16_t rows, uint16_t depth)
 {
-    const uint16_t fractal_rows = uint16_t((rows + 15) / 16), fractal_columns = uint16_t((depth + 31) / 32);
-    LocalTensor<fp8_e4m3fn_t> tile(l1, at, uint32_t(fractal_rows * fractal_columns * 512));
+    const uint16_t fractal_rows = uint16_t((rows + 15) / 16);
+    const uint16_t fractal_columns = uint16_t((depth * sizeof(T) + 31) / 32);
+    LocalTensor<T> tile(l1, at, uint32_t(fractal_rows * fractal_columns * 512 / sizeof(T)));
     DataCopy(tile, gm(x), Nd2NzParams(1, rows, depth, 0, depth, uint16_t(fractal_rows * 16), 1, 0));
     SetFlag<HardEvent::MTE2_MTE1>(0);
     WaitFlag<HardEvent::MTE2_MTE1>(0);
-    LoadData(LocalTensor<fp8_e4m3fn_t>(l0, 0, tile.GetSize()), tile,
+    LoadData(LocalTensor<T>(l0, 0, tile.GetSize()), tile,
              LoadData2DParamsV2(0, 0, fractal_rows, fractal_columns, fractal_rows, fractal_rows, false, 0));
     SetFlag<HardEvent::MTE1_MTE2>(0);
     WaitFlag<HardEvent::MTE1_MTE2>(0);
@@ -216,11 +220,12 @@ static void load_operand(TPosition l1, TPosition l0, uint32_t at, std::vector<fp
 constexpr FixpipeConfig kNzToUb = {CO2Layout::NZ, true};
 constexpr FixpipeConfig kRowsToUb = {CO2Layout::ROW_MAJOR, true};
 
-static float exact_sum(const std::vector<fp8_e4m3fn_t>& a, const std::vector<fp8_e4m3fn_t>& b, uint32_t i, uint32_t j,
-                       uint32_t k, float start)
+template <typename T>
+static float exact_sum(const std::vector<T>& a, const std::vector<T>& b, uint32_t i, uint32_t j, uint32_t k,
+                       float start)
 {
     for (uint32_t q = 0; q < k; ++q) {
-        float product = twin::e4m3_decode(a[i * k + q].bits) * twin::e4m3_decode(b[j * k + q].bits);
+        float product = twin::decode(a[i * k + q]) * twin::decode(b[j * k + q]);
         start = start + product;
     }
     return start;
@@ -228,16 +233,37 @@ static float exact_sum(const std::vector<fp8_e4m3fn_t>& a, const std::vector<fp8
 
 static bool same_bits(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
+// Codes of normal values with exponents near the middle of the type's range.
+template <typename T>
+static std::vector<T> random_codes(size_t count, uint32_t seed)
+{
+    if constexpr (std::is_same<T, fp8_e4m3fn_t>::value) {
+        return random_e4m3(count, seed);
+    } else {
+        constexpr bool kHalf = std::is_same<T, half>::value;
+        constexpr uint16_t kRandomBits = kHalf ? 0x8FFF : 0x83FF, kMiddle = kHalf ? 0x3000 : 0x3C00;
+        const auto bytes = random_bytes(2 * count, seed);
+        std::vector<T> codes(count);
+        for (size_t i = 0; i < count; ++i) {
+            const uint16_t random = uint16_t(bytes[2 * i] | bytes[2 * i + 1] << 8);
+            codes[i].bits = uint16_t((random & kRandomBits) | kMiddle);
+        }
+        return codes;
+    }
+}
+
+template <typename T = fp8_e4m3fn_t>
 static void test_mmad(uint16_t m, uint16_t n, uint16_t k)
 {
-    auto a = random_e4m3(m * k, m), b = random_e4m3(n * k, n + 1000);
+    auto a = random_codes<T>(m * k, m), b = random_codes<T>(n * k, n + 1000);
     std::vector<float> c;
     CHECK(run_aic([&] {
               load_operand(TPosition::A1, TPosition::A2, 0, a, m, k);
               load_operand(TPosition::B1, TPosition::B2, 65536, b, n, k);
               SetFlag<HardEvent::MTE1_M>(0);
               WaitFlag<HardEvent::MTE1_M>(0);
-              LocalTensor<fp8_e4m3fn_t> l0a(TPosition::A2, 0, 65536), l0b(TPosition::B2, 0, 65536);
+              constexpr uint32_t kCount = 65536 / sizeof(T);
+              LocalTensor<T> l0a(TPosition::A2, 0, kCount), l0b(TPosition::B2, 0, kCount);
               LocalTensor<float> l0c(TPosition::CO1, 0, 65536);
               MmadParams p(m, n, k, 0, false, true);
               p.disableGemv = true;
@@ -363,7 +389,8 @@ int main()
     test_nd2nz();
     test_nd2nz_interleaving();
     test_load_data();
-    test_load_data_transposed();
+    test_load_data_transposed<uint8_t>();
+    test_load_data_transposed<half>();
     test_fill();
     test_block_copies();
     test_pad_in();
@@ -372,6 +399,8 @@ int main()
     test_mmad(128, 128, 256);
     test_mmad(37, 45, 77);
     test_mmad(1, 16, 32);
+    test_mmad<half>(37, 45, 77);
+    test_mmad<bfloat16_t>(64, 50, 128);
     test_mmad_nan();
     test_fixpipe();
     test_tensors();

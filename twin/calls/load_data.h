@@ -44,15 +44,26 @@ inline void transpose_bytes(uint8_t* to, const uint8_t* from)
     }
 }
 
-inline void load_transposed(Bytes to, Bytes from, uint32_t m_step, uint32_t k_step, int64_t to_stride,
-                            int64_t from_stride)
+// A fractal of 16 x 16 elements of two bytes.
+inline void transpose_pairs(uint8_t* to, const uint8_t* from)
 {
-    for (uint32_t p = 0; p < m_step / 2; ++p) {
+    for (uint32_t row = 0; row < 16; ++row) {
+        for (uint32_t column = 0; column < 16; ++column) {
+            std::memcpy(to + column * kFractalRowBytes + 2 * row, from + row * kFractalRowBytes + 2 * column, 2);
+        }
+    }
+}
+
+// square: fractals from one square of elements to the next, in either direction.
+template <void (*transpose)(uint8_t*, const uint8_t*), uint32_t square>
+void load_transposed(Bytes to, Bytes from, uint32_t m_step, uint32_t k_step, int64_t to_stride, int64_t from_stride)
+{
+    for (uint32_t p = 0; p < m_step / square; ++p) {
         for (uint32_t j = 0; j < k_step; ++j) {
-            Bytes in = from + (j * from_stride + 2 * p * int64_t(kFractal));
-            Bytes out = to + (p * to_stride + 2 * j * int64_t(kFractal));
-            transpose_bytes(out.data, in.data);
-            if (kChecked) transpose_bytes(out.shadow, in.shadow);
+            Bytes in = from + (j * from_stride + square * p * int64_t(kFractal));
+            Bytes out = to + (p * to_stride + square * j * int64_t(kFractal));
+            transpose(out.data, in.data);
+            if (kChecked) transpose(out.shadow, in.shadow);
         }
     }
 }
@@ -63,7 +74,7 @@ namespace AscendC {
 
 // Not transposed: column j of mStep fractals -> column j, dstStride fractals on.
 // Transposed, elements of one byte: 32 rows x 32 columns at row pair p and column j -> fractals 2j and 2j + 1 of
-// column p.
+// column p. Of two bytes: fractal p of column j -> fractal j of column p.
 template <typename T>
 void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2DParamsV2& loadDataParams,
               twin::Where where = twin::Where::here())
@@ -73,13 +84,15 @@ void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadDa
     LoadData2DParamsV2 p = loadDataParams;
     if (p.mStep == 0 || p.kStep == 0) return;
     twin::mutate_stride(core, call, "srcStride", p.kStep > 1, p.srcStride);
-    twin::mutate_stride(core, call, "dstStride", (p.ifTranspose ? p.mStep / 2 : p.kStep) > 1, p.dstStride);
+    constexpr uint32_t kSquare = sizeof(T) == 1 ? 2 : 1;
+    const uint32_t columns = p.ifTranspose ? p.mStep / kSquare : p.kStep;
+    twin::mutate_stride(core, call, "dstStride", columns > 1, p.dstStride);
     twin::check_range("mStep", p.mStep, 0, 255);
     twin::check_range("kStep", p.kStep, 0, 255);
     twin::check_range("srcStride", p.srcStride, 0, INT32_MAX);
     if (p.ifTranspose) {
-        twin::check_unused("sizeof(T) of a transposing LoadData", sizeof(T), 1);
-        twin::check_multiple("mStep", p.mStep, 2);
+        twin::check_range("sizeof(T) of a transposing LoadData", sizeof(T), 1, 2);
+        twin::check_multiple("mStep", p.mStep, kSquare);
     }
     twin::check_memory("source", src.region(), twin::Memory::kL1);
     if (dst.region().memory != twin::Memory::kL0A) twin::check_memory("destination", dst.region(), twin::Memory::kL0B);
@@ -92,17 +105,15 @@ void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadDa
                       column_bytes, {}};
     read.loop[2] = {p.kStep, from_stride};
     twin::Access write{"destination", true, dst.region(), qbsa::arch::kL0Align, dst.region().begin, column_bytes, {}};
-    write.loop[2] = {p.kStep, to_stride};
-    if (p.ifTranspose) {
-        write.run_bytes = 2 * p.kStep * twin::kFractal;
-        write.loop[2] = {p.mStep / 2u, to_stride};
-    }
+    write.loop[2] = {columns, to_stride};
+    if (p.ifTranspose) write.run_bytes = kSquare * p.kStep * twin::kFractal;
 
     const twin::Bytes to = twin::bytes_at(core, write);
     const twin::Bytes from = twin::bytes_at(core, read);
     twin::issue(core, call, {write, read}, [=] {
         if (p.ifTranspose) {
-            twin::load_transposed(to, from, p.mStep, p.kStep, to_stride, from_stride);
+            constexpr auto kTranspose = sizeof(T) == 1 ? twin::transpose_bytes : twin::transpose_pairs;
+            twin::load_transposed<kTranspose, kSquare>(to, from, p.mStep, p.kStep, to_stride, from_stride);
             return;
         }
         for (uint32_t j = 0; j < p.kStep; ++j) twin::copy(to + j * to_stride, from + j * from_stride, column_bytes);

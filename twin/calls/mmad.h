@@ -1,4 +1,4 @@
-// Mmad: e4m3 x e4m3 -> fp32 on the cube.
+// Mmad on the cube: e4m3, half or bfloat16, both of one type, -> fp32.
 #pragma once
 #include "multiply.h"
 #include "tensor.h"
@@ -43,6 +43,10 @@ struct MmadParams {
 }  // namespace AscendC
 
 namespace twin {
+
+template <typename T>
+constexpr bool kMultiplies =
+    std::is_same<T, fp8_e4m3fn_t>::value || std::is_same<T, half>::value || std::is_same<T, bfloat16_t>::value;
 
 inline void check_mmad(const AscendC::MmadParams& p)
 {
@@ -92,9 +96,8 @@ template <typename T, typename U, typename S>
 void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter,
           const MmadParams& mmadParams, twin::Where where = twin::Where::here())
 {
-    static_assert(
-        std::is_same<T, float>::value && std::is_same<U, fp8_e4m3fn_t>::value && std::is_same<S, fp8_e4m3fn_t>::value,
-        "the twin multiplies e4m3 by e4m3 into fp32");
+    static_assert(std::is_same<T, float>::value && std::is_same<U, S>::value && twin::kMultiplies<U>,
+                  "the twin multiplies e4m3, half or bfloat16 by the same into fp32");
     twin::Call call{"Mmad", PIPE_M, where};
     twin::Core& core = twin::begin(call);
     const MmadParams p = mmadParams;
@@ -105,7 +108,8 @@ void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor
     twin::check_memory("B", filter.region(), twin::Memory::kL0B);
 
     constexpr uint32_t kRow = twin::kFractalRowBytes, kRowC = twin::kCFractalRowBytes;
-    const uint32_t k_slabs = (p.k + kRow - 1) / kRow;
+    const uint32_t k_bytes = p.k * uint32_t(sizeof(U));
+    const uint32_t k_slabs = (k_bytes + kRow - 1) / kRow;
     const uint32_t n_slabs = twin::round_up_16(p.n) / 16;
     const auto a = twin::operand_access("A", false, fm.region(), qbsa::arch::kL0Align, p.m, k_slabs, kRow);
     const auto b = twin::operand_access("B", false, filter.region(), qbsa::arch::kL0Align, p.n, k_slabs, kRow);
@@ -118,12 +122,12 @@ void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor
     const twin::Bytes c_bytes = twin::bytes_at(core, c);
     const uint64_t a_at = a.begin, b_at = b.begin, c_at = c.begin;
     auto body = [=] {
-        twin::check_operand("A", a_bytes, a_at, p.m, p.k, kRow);
-        twin::check_operand("B", b_bytes, b_at, p.n, p.k, kRow);
+        twin::check_operand("A", a_bytes, a_at, p.m, k_bytes, kRow);
+        twin::check_operand("B", b_bytes, b_at, p.n, k_bytes, kRow);
         const uint32_t n_bytes = p.n * uint32_t(sizeof(float));
         if (!p.cmatrixInitVal) twin::check_operand("C", c_bytes, c_at, p.m, n_bytes, kRowC);
-        twin::multiply(reinterpret_cast<float*>(c_bytes.data), a_bytes.data, b_bytes.data, p.m, p.n, p.k,
-                       !p.cmatrixInitVal);
+        twin::multiply<U>(reinterpret_cast<float*>(c_bytes.data), a_bytes.data, b_bytes.data, p.m, p.n, p.k,
+                          !p.cmatrixInitVal);
         for (uint32_t column = 0; twin::kChecked && column < p.n; column += 16) {
             const uint32_t used = std::min(16u, p.n - column) * uint32_t(sizeof(float));
             for (uint32_t row = 0; row < p.m; ++row) {

@@ -1,19 +1,29 @@
-// The arithmetic of Mmad on the host: fractals of e4m3 -> fp32 -> register-blocked product.
+// The arithmetic of Mmad on the host: fractals of e4m3, half or bfloat16 -> fp32 -> register-blocked product.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
+#include "../numeric/bf16.h"
 #include "../numeric/e4m3.h"
-#include "../numeric/simd.h"
+#include "../numeric/fp16.h"
 #include "fractal.h"
+#include "types.h"
 
 namespace twin {
 
 constexpr uint32_t kCFractalRowBytes = 16 * sizeof(float);
 
-// a * b + c. Products of two e4m3 values are exact in fp32, so one rounding or two give the same bits.
+template <typename T>
+constexpr uint32_t kFractalColumns = kFractalRowBytes / sizeof(T);
+
+QBSA_INLINE float decode(fp8_e4m3fn_t x) { return e4m3_decode(x.bits); }
+QBSA_INLINE float decode(bfloat16_t x) { return bf16_decode(x.bits); }
+QBSA_INLINE float decode(half x) { return fp16_decode(x.bits); }
+
+// a * b + c. The products are exact in fp32 (of bfloat16 those that are normal), so one rounding or two give the same
+// bits.
 QBSA_INLINE VecF32 multiply_add(VecF32 a, VecF32 b, VecF32 c)
 {
 #if defined(__FMA__) || defined(__aarch64__)
@@ -35,22 +45,46 @@ constexpr uint32_t kTileRows = 6, kTileSlabs = 1;
 constexpr uint32_t kTileRows = 3, kTileSlabs = 1;
 #endif
 
-// Rows of fractals [k / 32][rows / 16][16][32] -> out[row][k], k contiguous.
-inline void unpack_rows(float* out, const uint8_t* fractals, uint32_t rows, uint32_t k)
+// Rows of fractals [k / C][rows / 16][16][C], C = kFractalColumns -> out[row][k], k contiguous.
+template <typename T>
+void unpack_rows(float* out, const uint8_t* fractals, uint32_t rows, uint32_t k)
 {
+    constexpr uint32_t kColumns = kFractalColumns<T>;
     const uint32_t slab_bytes = round_up_16(rows) * kFractalRowBytes;
-    for (uint32_t begin = 0; begin < k; begin += kFractalRowBytes) {
-        const uint8_t* slab = fractals + begin / kFractalRowBytes * slab_bytes;
-        const uint32_t count = k - begin < kFractalRowBytes ? k - begin : kFractalRowBytes;
+    for (uint32_t begin = 0; begin < k; begin += kColumns) {
+        const uint8_t* slab = fractals + begin / kColumns * slab_bytes;
+        const uint32_t count = k - begin < kColumns ? k - begin : kColumns;
         for (uint32_t row = 0; row < rows; ++row) {
-            for (uint32_t i = 0; i < count; ++i)
-                out[row * k + begin + i] = e4m3_decode(slab[row * kFractalRowBytes + i]);
+            const uint8_t* from = slab + row * kFractalRowBytes;
+            for (uint32_t i = 0; i < count; ++i) {
+                out[row * k + begin + i] = decode(load_scalar<T>(from + i * sizeof(T)));
+            }
         }
     }
 }
 
 // Rows of fractals -> out[row / 16][k][row % 16], both rounded up to whole fractals.
-inline void unpack_columns(float* out, const uint8_t* fractals, uint32_t rows, uint32_t k)
+template <typename T>
+void unpack_columns(float* out, const uint8_t* fractals, uint32_t rows, uint32_t k)
+{
+    const uint32_t row_groups = round_up_16(rows) / 16;
+    const uint32_t slabs = (k + kFractalColumns<T> - 1) / kFractalColumns<T>;
+    for (uint32_t group = 0; group < row_groups; ++group) {
+        for (uint32_t slab = 0; slab < slabs; ++slab) {
+            const uint8_t* fractal = fractals + (slab * row_groups + group) * kFractal;
+            for (uint32_t column = 0; column < kFractalColumns<T>; ++column) {
+                const uint8_t* from = fractal + column * sizeof(T);
+                for (uint32_t row = 0; row < 16; ++row, from += kFractalRowBytes) {
+                    *out++ = decode(load_scalar<T>(from));
+                }
+            }
+        }
+    }
+}
+
+// The kernel's type, a column of fractals at a time.
+template <>
+inline void unpack_columns<fp8_e4m3fn_t>(float* out, const uint8_t* fractals, uint32_t rows, uint32_t k)
 {
     const uint32_t row_groups = round_up_16(rows) / 16;
     const uint32_t slabs = (k + kFractalRowBytes - 1) / kFractalRowBytes;
@@ -152,16 +186,17 @@ void multiply_rows(Tile t, uint32_t rows, uint32_t columns)
     }
 }
 
-// c: [n / 16][m rounded up to 16][16]; a and b: fractals of e4m3 with k along their rows.
-inline void multiply(float* c, const uint8_t* a, const uint8_t* b, uint32_t m, uint32_t n, uint32_t k, bool accumulate)
+// c: [n / 16][m rounded up to 16][16]; a and b: fractals of T with k along their rows.
+template <typename T>
+void multiply(float* c, const uint8_t* a, const uint8_t* b, uint32_t m, uint32_t n, uint32_t k, bool accumulate)
 {
     static thread_local std::vector<float> rows, columns;
     const uint32_t c_pitch = round_up_16(m) * 16;
-    const uint32_t b_pitch = (k + kFractalRowBytes - 1) / kFractalRowBytes * kFractal;
+    const uint32_t b_pitch = (k + kFractalColumns<T> - 1) / kFractalColumns<T> * kFractalColumns<T> * 16;
     rows.resize(size_t(m + kTileRows) * k);  // the last tile reads past m
     columns.resize(size_t(round_up_16(n)) / 16 * b_pitch);
-    unpack_rows(rows.data(), a, m, k);
-    unpack_columns(columns.data(), b, n, k);
+    unpack_rows<T>(rows.data(), a, m, k);
+    unpack_columns<T>(columns.data(), b, n, k);
     for (uint32_t column = 0; column < n;) {
         const uint32_t slab = column / 16;
         const Tile t{c + slab * c_pitch, c_pitch, rows.data(), columns.data() + slab * b_pitch, b_pitch, k, accumulate};

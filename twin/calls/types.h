@@ -21,5 +21,8 @@ struct fp8_e4m3fn_t {
 struct bfloat16_t {
     uint16_t bits;
 };
+struct half {
+    uint16_t bits;
+};
 
 enum pipe_t { PIPE_S, PIPE_V, PIPE_M, PIPE_MTE1, PIPE_MTE2, PIPE_MTE3, PIPE_ALL, PIPE_FIX = 10 };

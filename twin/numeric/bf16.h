@@ -14,6 +14,12 @@ struct Bf16Mode {
     uint32_t nan;       // 0 or kBf16Nan
 };
 
+QBSA_INLINE float bf16_decode(uint16_t code)
+{
+    const uint32_t bits = (uint32_t)code << 16;
+    return load_scalar<float>(&bits);
+}
+
 // fp32 -> code in the low half of each lane; round to nearest, ties to even.
 QBSA_INLINE VecU32 bf16_encode(VecF32 x, Bf16Mode mode)
 {
