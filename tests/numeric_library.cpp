@@ -1,6 +1,7 @@
 // twin/numeric over arrays, for test_numeric.py. Counts are multiples of 16.
 #include "numeric/bf16.h"
 #include "numeric/e4m3.h"
+#include "numeric/fp16.h"
 #include "numeric/lanes.h"
 
 using namespace twin;
@@ -50,5 +51,17 @@ EXPORT void e4m3_values(float* to)
 {
     for (uint32_t code = 0; code < 256; ++code) {
         to[code] = e4m3_decode((uint8_t)code);
+    }
+}
+EXPORT void fp16_values(float* to)
+{
+    for (uint32_t code = 0; code < 65536; ++code) {
+        to[code] = fp16_decode((uint16_t)code);
+    }
+}
+EXPORT void bf16_values(float* to)
+{
+    for (uint32_t code = 0; code < 65536; ++code) {
+        to[code] = bf16_decode((uint16_t)code);
     }
 }

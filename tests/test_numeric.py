@@ -34,18 +34,12 @@ def sweep() -> np.ndarray:
     return np.arange(0, 1 << 32, 257, dtype=np.uint64).astype(np.uint32).view(np.float32)
 
 
-def e4m3_probes() -> np.ndarray:
-    """All bf16 patterns, and every midpoint of two e4m3 neighbours with the fp32 numbers beside it."""
-    bf16 = (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.float32)
-    grid = np.arange(E4M3_MAX + 1, dtype=np.uint8)
-    values = torch.from_numpy(grid).view(torch.float8_e4m3fn).float().numpy()
-    midpoints = np.append((values[:-1] + values[1:]) / 2, np.float32(464)).astype(np.float32)
-    near = (midpoints.view(np.uint32)[:, None] + np.array([-1, 0, 1])).astype(np.uint32).view(np.float32).ravel()
-    return np.concatenate([bf16, near, -near])
+def rounding_probes() -> np.ndarray:
+    """Every upper half of an fp32 pattern with lower halves around 0, a tie of bf16, and the next upper half.
 
-
-def bf16_probes() -> np.ndarray:
-    """Every bf16 pattern with the lower halves around a tie."""
+    All inputs of a conversion to bf16 or e4m3: both keep and tie within the upper half and its next bit, so of a lower
+    half only matters whether it is zero, below the tie, the tie or above it.
+    """
     low = np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)
     return ((np.arange(1 << 16, dtype=np.uint32) << 16)[:, None] | low).view(np.float32).ravel()
 
@@ -64,8 +58,19 @@ def test_e4m3_values():
     assert np.array_equal(np.signbit(out[~np.isnan(out)]), np.signbit(expected[~np.isnan(out)]))
 
 
+@pytest.mark.parametrize(("name", "dtype"), [("fp16_values", torch.float16), ("bf16_values", torch.bfloat16)])
+def test_16_bit_values(name, dtype):
+    codes = np.arange(1 << 16, dtype=np.uint16)
+    out = np.zeros(codes.size, np.float32)
+    getattr(library(), name)(address(out))
+    expected = torch.from_numpy(codes.view(np.int16)).view(dtype).float().numpy()
+    number = ~np.isnan(expected)
+    assert np.array_equal(out.view(np.uint32)[number], expected.view(np.uint32)[number])
+    assert np.all(np.isnan(out[~number]))
+
+
 def test_e4m3_encode_without_saturation():
-    x = e4m3_probes()
+    x = rounding_probes()
     got = call(library().e4m3_of, x, dtype=np.uint32, extra=(E4M3_NAN, E4M3_NAN))
     # 464, the tie of 448 and what would be 480, goes to 448; what torch makes of larger ones depends on its version.
     fits = np.abs(x) <= 464
@@ -75,7 +80,7 @@ def test_e4m3_encode_without_saturation():
 
 
 def test_e4m3_encode_saturates():
-    x = e4m3_probes()
+    x = rounding_probes()
     got = call(library().e4m3_of, x, dtype=np.uint32, extra=(E4M3_MAX, 0))
     clamped = torch.from_numpy(np.clip(x, -448, 448)).to(torch.float8_e4m3fn).view(torch.uint8).numpy()
     assert np.array_equal(got, np.where(np.isnan(x), 0, clamped))
@@ -83,7 +88,7 @@ def test_e4m3_encode_saturates():
 
 @pytest.mark.parametrize(("overflow", "nan"), [(BF16_INF, BF16_NAN), (BF16_MAX, 0)])
 def test_bf16_encode(overflow, nan):
-    x = bf16_probes()
+    x = rounding_probes()
     got = call(library().bf16_of, x, dtype=np.uint32, extra=(overflow, nan))
     expected = torch.from_numpy(x).to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16).astype(np.uint32)
     expected = np.where(expected & 0x7FFF == BF16_INF, expected & 0x8000 | overflow, expected)
