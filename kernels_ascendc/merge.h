@@ -36,7 +36,7 @@ __simd_vf__ inline void merge_weights(__ubuf__ float* weights, __ubuf__ float* l
         reg::ExpSub(x, x, top, all);
         reg::Add(sum, sum, x, all);
     }
-    fence_store();
+    // No fence: what is stored comes from every load of its place, through top.
     for (uint16_t k = 0; k < pieces; ++k) {
         reg::LoadAlign(x, weights + k * kAivRows);
         reg::ExpSub(x, x, top, all);

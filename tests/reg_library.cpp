@@ -21,6 +21,7 @@ struct Log {
     uint32_t loaded_bytes;
     uint32_t stored_bytes;
     uint32_t align;
+    uint32_t values;
 } hook_log;
 }  // namespace
 void twin::on_vector_op(VectorOp op) { ++hook_log.ops[(int)op]; }
@@ -28,13 +29,15 @@ void twin::on_vector_load(const void*, uint32_t bytes, uint32_t align, VectorOp,
 {
     hook_log.loaded_bytes += bytes;
     hook_log.align = align;
+    ++hook_log.values;
 }
 void twin::on_vector_store(void*, uint32_t bytes, uint32_t align, VectorOp, uintptr_t)
 {
     hook_log.stored_bytes += bytes;
     hook_log.align = align;
 }
-void twin::on_vector_fence(bool) {}
+void twin::on_vector_fence(VectorFence) {}
+void twin::on_vector_value(uintptr_t, std::initializer_list<uintptr_t>) { ++hook_log.values; }
 void twin::on_vector_store_bytes(void*, const uint8_t* active, uint32_t bytes, uint32_t align, VectorOp, uintptr_t)
 {
     for (uint32_t i = 0; i < bytes; ++i) {
@@ -44,23 +47,31 @@ void twin::on_vector_store_bytes(void*, const uint8_t* active, uint32_t bytes, u
 }
 
 // The log of what ran since the last call: total instructions, the kind of the last of them in enum order, bytes,
-// align.
-EXPORT void take_log(uint32_t* instructions, const char** spelling, uint32_t* loaded, uint32_t* stored, uint32_t* align)
+// align, registers that were told to have got a value, and those that these instructions write.
+EXPORT void take_log(uint32_t* instructions, const char** spelling, uint32_t* loaded, uint32_t* stored, uint32_t* align,
+                     uint32_t* values, uint32_t* registers)
 {
     static const char* const kSpelling[] = {
 #define X(name, text, issue, cycles, registers) text,
         QBSA_VECTOR_OPS(X)
 #undef X
     };
-    *instructions = 0;
+    static const uint32_t kRegisters[] = {
+#define X(name, text, issue, cycles, registers) registers,
+        QBSA_VECTOR_OPS(X)
+#undef X
+    };
+    *instructions = *registers = 0;
     *spelling = "";
     for (int op = 0; op < (int)twin::VectorOp::kCount; ++op) {
         *instructions += hook_log.ops[op];
+        *registers += hook_log.ops[op] * kRegisters[op];
         *spelling = hook_log.ops[op] != 0 ? kSpelling[op] : *spelling;
     }
     *loaded = hook_log.loaded_bytes;
     *stored = hook_log.stored_bytes;
     *align = hook_log.align;
+    *values = hook_log.values;
     hook_log = {};
 }
 #endif

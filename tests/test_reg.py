@@ -483,11 +483,12 @@ class Log:
     """What the checked variant told the engine since the last look."""
 
     def __init__(self, lib):
-        instructions, loaded, stored, align = (ctypes.c_uint32() for _ in range(4))
+        instructions, loaded, stored, align, values, registers = (ctypes.c_uint32() for _ in range(6))
         spelling = ctypes.c_char_p()
-        lib.take_log(*map(ctypes.byref, (instructions, spelling, loaded, stored, align)))
+        lib.take_log(*map(ctypes.byref, (instructions, spelling, loaded, stored, align, values, registers)))
         self.instructions, self.spelling = instructions.value, spelling.value.decode()
         self.loaded, self.stored, self.align = loaded.value, stored.value, align.value
+        self.values, self.registers = values.value, registers.value
 
 
 def test_every_call_is_reported_once():
@@ -512,6 +513,8 @@ def test_every_call_is_reported_once():
         (lambda: lib.Cast_fp8_e4m3fn_t_float_ONE_SAT(to, a, m), "Cast (float, fp8_e4m3fn_t)", 0, 0),
         (lambda: lib.Cast_bfloat16_t_float_ONE_NO_SAT(to, a, m), "Cast (float, bfloat16_t)", 0, 0),
         (lambda: lib.Duplicate_uint16_t(to, 1), "Duplicate", 0, 0),
+        (lambda: lib.DuplicateLane_float(to, a, m), "Duplicate", 0, 0),
+        (lambda: lib.Arange_float(to, 1), "Arange (float)", 0, 0),
         (lambda: lib.MoveAll_float(to, a), "Move", 0, 0),
         (lambda: lib.Reduce_MAX_float(to, a, m), "Reduce", 0, 0),
         (lambda: lib.ReduceDataBlock_SUM_float(to, a, m), "ReduceDataBlock", 0, 0),
@@ -533,5 +536,6 @@ def test_every_call_is_reported_once():
         call()
         log = Log(lib)
         assert (log.instructions, log.spelling, log.loaded, log.stored) == (1, spelling, loaded, stored)
+        assert log.values == log.registers
         if loaded or stored:
             assert log.align == (4 if 4 in (loaded, stored) else 32)

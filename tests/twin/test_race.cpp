@@ -244,13 +244,47 @@ __simd_vf__ inline void replace(__ubuf__ float* place, uint16_t fences)
     Reg::StoreAlign(place, y, all);
 }
 
-static std::string replaced(uint16_t fences)
+// Adds y to where x came from: through a value made of both loads, which is ready after them; of one of them only.
+template <bool both>
+__simd_vf__ inline void add_in_place(__ubuf__ float* place, uint16_t)
+{
+    Reg::RegTensor<float> x, y, sum;
+    Reg::MaskReg all = Reg::CreateMask<float>();
+    Reg::LoadAlign(x, place);
+    Reg::LoadAlign(y, place);
+    Reg::Duplicate(sum, 1.0f);
+    Reg::Reduce<Reg::ReduceType::SUM>(x, x, all);
+    Reg::Duplicate(x, x, all);
+    if constexpr (both) {
+        Reg::Add(sum, x, y, all);
+    } else {
+        Reg::Adds(sum, x, 1.0f, all);
+    }
+    Reg::StoreAlign(place, sum, all);
+}
+
+// Stores twice to one place, from one register or from two.
+template <bool two>
+__simd_vf__ inline void store_twice(__ubuf__ float* place, uint16_t fences)
+{
+    Reg::RegTensor<float> x, y;
+    Reg::MaskReg all = Reg::CreateMask<float>(), few = Reg::CreateMask<float, Reg::MaskPattern::VL8>();
+    Reg::Duplicate(x, 1.0f);
+    Reg::Duplicate(y, 2.0f);
+    Reg::LocalMemBar<Reg::MemType::VEC_LOAD, Reg::MemType::VEC_STORE>();
+    Reg::StoreAlign(place, x, all);
+    for (uint16_t i = 0; i < fences; ++i) Reg::LocalMemBar<Reg::MemType::VEC_STORE, Reg::MemType::VEC_STORE>();
+    Reg::StoreAlign(place, two ? y : x, few);
+}
+
+template <auto function>
+static std::string in_place(uint16_t fences)
 {
     return race_aiv([=] {
         LocalTensor<float> tile(TPosition::VECIN, 0, 64);
         DataCopy(tile, gm(g_floats), 64);
         hand_over<HardEvent::MTE2_V>(0);
-        asc_vf_call<replace>((__ubuf__ float*)tile.GetPhyAddr(), fences);
+        asc_vf_call<function>((__ubuf__ float*)tile.GetPhyAddr(), fences);
     });
 }
 
@@ -271,8 +305,15 @@ static void test_vector_functions()
     CHECK(vector(true, 1) == "");
     CHECK_HAS(vector(false, 1), "is also written by AIV0 group 0, V, vector function double_twice; no flag orders");
     CHECK_HAS(vector(true, 0), "LocalMemBar<VEC_STORE, VEC_LOAD> must stand between");
-    CHECK(replaced(1) == "");
-    CHECK_HAS(replaced(0), "has loaded to another register; LocalMemBar<VEC_LOAD, VEC_STORE> must stand between");
+    const std::string overtaken = "has loaded to another register; LocalMemBar<VEC_LOAD, VEC_STORE> must stand between";
+    CHECK(in_place<replace>(1) == "");
+    CHECK_HAS(in_place<replace>(0), overtaken);
+    CHECK(in_place<add_in_place<true>>(0) == "");
+    CHECK_HAS(in_place<add_in_place<false>>(0), overtaken);
+    CHECK(in_place<store_twice<false>>(0) == "");
+    CHECK(in_place<store_twice<true>>(1) == "");
+    CHECK_HAS(in_place<store_twice<true>>(0),
+              "has stored from another register; LocalMemBar<VEC_STORE, VEC_STORE> must stand between");
 }
 
 // A hand-over without its flag gives other bits in one of the two orders; with it, the same.

@@ -1,14 +1,19 @@
 // What one vector function touches in UB, known only while it runs: whole data blocks for the order between pipes, and
-// words since the last LocalMemBar for the order inside.
+// words for the order inside.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "../../kernels_ascendc/arch.h"
+#include "dependences.h"
+#include "vector_scope.h"
 
 namespace twin {
 
+// Inside a vector function the units of loads and stores overtake each other and themselves. What orders two accesses
+// to the same bytes: a LocalMemBar; for a store behind a load or a store, the same register; and for a store behind a
+// load, a value that was computed from it.
 class Footprint {
 public:
     static constexpr uint32_t kBlock = qbsa::arch::kDataBlockBytes;
@@ -16,39 +21,52 @@ public:
     static constexpr uint8_t kRead = 1;
     static constexpr uint8_t kWritten = 2;
 
-    Footprint() : use_(kBlocks), words_(qbsa::arch::kUbBytes / kWord) {}
+    Footprint() : use_(kBlocks), words_(kBlocks * kWordsOfBlock) {}
 
     void begin()
     {
-        std::fill(use_.begin(), use_.end(), 0);
-        ++store_epoch_;
-        ++load_epoch_;
+        for (uint32_t block = 0; block < kBlocks; ++block) {
+            if (use_[block] == 0) continue;
+            use_[block] = 0;
+            std::fill_n(words_.begin() + block * kWordsOfBlock, kWordsOfBlock, Word{});
+        }
+        loads_ = stores_ = 0;
+        std::fill(std::begin(fenced_), std::end(fenced_), 0);
+        values_.clear();
     }
 
-    // False: bytes of the range were stored by this vector function and no LocalMemBar<VEC_STORE, VEC_LOAD> came since.
-    bool load(uint32_t offset, uint32_t bytes, uintptr_t reg)
+    // What must stand before the access and does not.
+    VectorFence load(uint32_t offset, uint32_t bytes, uintptr_t reg)
     {
         mark(offset, bytes, kRead);
-        bool ordered = true;
+        values_.loaded(reg, ++loads_);
+        VectorFence missing = VectorFence::kNone;
         for_words(offset, bytes, [&](Word& word) {
-            ordered &= word.stored != store_epoch_;
-            word.reader = word.loaded == load_epoch_ && word.reader != reg ? 0 : reg;
-            word.loaded = load_epoch_;
+            if (word.store > fenced(VectorFence::kStoreToLoad)) missing = VectorFence::kStoreToLoad;
+            add_reader(word, reg);
         });
-        return ordered;
+        return missing;
     }
-    // False: bytes of the range were loaded to another register and no LocalMemBar<VEC_LOAD, VEC_STORE> came since.
-    bool store(uint32_t offset, uint32_t bytes, uintptr_t reg)
+    VectorFence store(uint32_t offset, uint32_t bytes, uintptr_t reg)
     {
         mark(offset, bytes, kWritten);
-        bool ordered = true;
+        ++stores_;
+        VectorFence missing = VectorFence::kNone;
         for_words(offset, bytes, [&](Word& word) {
-            ordered &= word.loaded != load_epoch_ || word.reader == reg;
-            word.stored = store_epoch_;
+            for (const Reader& reader : word.reader) {
+                if (!is_before(reader, reg)) missing = VectorFence::kLoadToStore;
+            }
+            if (word.store > fenced(VectorFence::kStoreToStore) && word.writer != reg) {
+                missing = VectorFence::kStoreToStore;
+            }
+            word = {stores_, reg, {}};
         });
-        return ordered;
+        return missing;
     }
-    void fence(bool to_loads) { ++(to_loads ? store_epoch_ : load_epoch_); }
+
+    void fence(VectorFence kind) { fenced(kind) = kind == VectorFence::kLoadToStore ? loads_ : stores_; }
+
+    void computed(uintptr_t reg, std::initializer_list<uintptr_t> sources) { values_.computed(reg, sources); }
 
     // visit(begin, end) of every run of blocks with this use.
     template <class Visit>
@@ -64,12 +82,37 @@ public:
 
 private:
     static constexpr uint32_t kWord = 4;
+    static constexpr uint32_t kWordsOfBlock = kBlock / kWord;
+    static constexpr uintptr_t kSeveral = 0;  // registers
 
-    struct Word {
-        uint32_t stored;   // epoch of the last store
-        uint32_t loaded;   // and of the last load
-        uintptr_t reader;  // the register that loaded it, 0: several
+    struct Reader {
+        uint32_t load = 0;  // its number, 0: none
+        uintptr_t reg = kSeveral;
     };
+    struct Word {
+        uint32_t store = 0;  // number of the last one, 0: none
+        uintptr_t writer = 0;
+        Reader reader[2];  // since that store
+    };
+
+    uint32_t& fenced(VectorFence kind) { return fenced_[int(kind)]; }
+
+    bool is_before(const Reader& reader, uintptr_t reg)
+    {
+        if (reader.load <= fenced(VectorFence::kLoadToStore)) return true;
+        return reader.reg == reg || (reader.reg != kSeveral && values_.depends(reg, reader.load));
+    }
+
+    void add_reader(Word& word, uintptr_t reg)
+    {
+        for (Reader& reader : word.reader) {
+            if (reader.load <= fenced(VectorFence::kLoadToStore) || reader.reg == reg) {
+                reader = {loads_, reg};
+                return;
+            }
+        }
+        word.reader[1] = {loads_, kSeveral};
+    }
 
     template <class Visit>
     void for_words(uint32_t offset, uint32_t bytes, Visit visit)
@@ -84,8 +127,10 @@ private:
 
     std::vector<uint8_t> use_;  // by block
     std::vector<Word> words_;
-    uint32_t store_epoch_ = 0;  // counts LocalMemBars from stores to loads
-    uint32_t load_epoch_ = 0;   // and from loads to stores
+    uint32_t loads_ = 0;  // of this vector function so far
+    uint32_t stores_ = 0;
+    uint32_t fenced_[int(VectorFence::kNone)] = {};  // the loads or stores that the last such LocalMemBar waited for
+    Dependences values_;
 };
 
 }  // namespace twin

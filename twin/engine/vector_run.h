@@ -114,19 +114,33 @@ inline void on_vector_op(VectorOp op)
     ++vector_run.ops[int(op)];
 }
 
-// Order inside a vector function, checked in race mode: LocalMemBar, or one register for both.
-[[noreturn, gnu::cold]] inline void fail_unfenced(VectorOp op, uint32_t offset, uint32_t bytes, bool load)
+inline void on_vector_value(uintptr_t reg, std::initializer_list<uintptr_t> sources)
 {
+    if (vector_run.footprint) vector_run.footprint->computed(reg, sources);
+}
+
+// Order inside a vector function, checked in race mode.
+[[noreturn, gnu::cold]] inline void fail_unfenced(VectorOp op, uint32_t offset, uint32_t bytes, VectorFence missing)
+{
+    struct Text {
+        const char *done, *fence;
+    };
+    constexpr Text kText[] = {{"stored", "VEC_STORE, VEC_LOAD"},
+                              {"loaded to another register", "VEC_LOAD, VEC_STORE"},
+                              {"stored from another register", "VEC_STORE, VEC_STORE"}};
+    const Text& text = kText[int(missing)];
     const std::string buffer = names_of(*running.core).buffer(Memory::kUb, offset);
-    fail_vector(op,
-                format("race: UB [%#x, %#x)%s holds bytes that this vector function %s; LocalMemBar<%s> must stand "
-                       "between",
-                       offset, offset + bytes, buffer.c_str(), load ? "has stored" : "has loaded to another register",
-                       load ? "VEC_STORE, VEC_LOAD" : "VEC_LOAD, VEC_STORE"));
+    fail_vector(op, format("race: UB [%#x, %#x)%s holds bytes that this vector function has %s; LocalMemBar<%s> must "
+                           "stand between",
+                           offset, offset + bytes, buffer.c_str(), text.done, text.fence));
+}
+inline void check_order(VectorOp op, uint32_t offset, uint32_t bytes, VectorFence missing)
+{
+    if (missing != VectorFence::kNone) fail_unfenced(op, offset, bytes, missing);
 }
 inline void record_store(VectorOp op, uint32_t offset, uint32_t bytes, uintptr_t reg)
 {
-    if (!vector_run.footprint->store(offset, bytes, reg)) fail_unfenced(op, offset, bytes, false);
+    check_order(op, offset, bytes, vector_run.footprint->store(offset, bytes, reg));
 }
 
 inline void on_vector_load(const void* from, uint32_t bytes, uint32_t align, VectorOp op, uintptr_t reg)
@@ -137,16 +151,14 @@ inline void on_vector_load(const void* from, uint32_t bytes, uint32_t align, Vec
         uint32_t at = offset + uint32_t(static_cast<const uint8_t*>(hole) - shadow);
         fail_vector(op, format("[%#x, %#x) reads UB byte %#x, which nothing has written", offset, offset + bytes, at));
     }
-    if (vector_run.footprint && !vector_run.footprint->load(offset, bytes, reg)) {
-        fail_unfenced(op, offset, bytes, true);
-    }
+    if (vector_run.footprint) check_order(op, offset, bytes, vector_run.footprint->load(offset, bytes, reg));
 }
 
-inline void on_vector_fence(bool to_loads)
+inline void on_vector_fence(VectorFence kind)
 {
     if (!vector_run.footprint) return;
     if (drops_fence(*running.core, vector_run.function, vector_run.fences++)) return;
-    vector_run.footprint->fence(to_loads);
+    vector_run.footprint->fence(kind);
 }
 
 inline void on_vector_store(void* to, uint32_t bytes, uint32_t align, VectorOp op, uintptr_t reg)

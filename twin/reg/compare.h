@@ -63,6 +63,7 @@ QBSA_INLINE void Select(U& dstReg, U& srcReg0, U& srcReg1, MaskReg& mask)
     using Element = typename U::ActualT;
     static_assert(twin::kTypeFits<T, U>, "Select: type and register differ");
     twin::on_vector_op(twin::VectorOp::kSelect);
+    twin::computed_from(dstReg.chunks, srcReg0, srcReg1);
     twin::for_chunks(QBSA_EACH_CHUNK {
         const auto active = mask.lanes<Element>(i);
         using Bits = decltype(+active);

@@ -31,6 +31,7 @@ QBSA_INLINE void Duplicate(S& dstReg, U scalarValue)
 {
     static_assert(twin::kTypeFits<T, S>, "Duplicate: type and register differ");
     twin::on_vector_op(twin::VectorOp::kDuplicate);
+    twin::computed_from(dstReg.chunks);
     const auto value = twin::splat(twin::as_lane<typename S::ActualT>(scalarValue));
     twin::for_chunks(QBSA_EACH_CHUNK { dstReg.set(i, value); });
 }
@@ -53,7 +54,7 @@ QBSA_INLINE void Duplicate(S& dstReg, S& srcReg, MaskReg& mask)
     static_assert(pos == HighLowPart::LOWEST, "Duplicate: LOWEST only");
     twin::on_vector_op(twin::VectorOp::kDuplicate);
     const auto value = twin::splat(srcReg.get(0)[0]);
-    twin::map_lanes<typename S::ActualT, mode>(dstReg, mask, QBSA_LANES() { return value; });
+    twin::map_lanes<typename S::ActualT, mode>(dstReg, mask, QBSA_LANES(auto) { return value; }, srcReg);
 }
 
 // scalarValue, scalarValue + 1, ..
@@ -64,6 +65,7 @@ QBSA_INLINE void Arange(S& dstReg, U scalarValue)
     static_assert(twin::kTypeFits<T, S> && twin::kComputes<Element>, "Arange: the twin has no such type");
     static_assert(order == IndexOrder::INCREASE_ORDER, "Arange: the twin counts up only");
     twin::on_vector_op(twin::rate_of<Element>(twin::VectorOp::kArange, twin::VectorOp::kArangeInt));
+    twin::computed_from(dstReg.chunks);
     constexpr size_t kLanes = twin::kSimdBytes / sizeof(Element);
     const auto first = twin::splat((Element)scalarValue);
     twin::for_chunks(QBSA_EACH_CHUNK {
@@ -86,6 +88,7 @@ QBSA_INLINE void Move(U& dstReg, U& srcReg)
 {
     static_assert(twin::kTypeFits<T, U>, "Move: type and register differ");
     twin::on_vector_op(twin::VectorOp::kMove);
+    twin::computed_from(dstReg.chunks, srcReg);
     twin::for_chunks(QBSA_EACH_CHUNK { dstReg.set(i, srcReg.get(i)); });
 }
 

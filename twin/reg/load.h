@@ -103,6 +103,7 @@ QBSA_INLINE void LoadAlign(U& dstReg0, U& dstReg1, T* srcAddr)
     twin::on_vector_op(twin::VectorOp::kLoadPair);
     twin::on_vector_load(srcAddr, 2 * twin::kRegBytes, twin::kBlockBytes, twin::VectorOp::kLoadPair,
                          twin::identity(dstReg0.chunks));
+    twin::computed_from(dstReg1.chunks, dstReg0);
     const uint8_t* from = (const uint8_t*)srcAddr;
     twin::for_chunks(QBSA_EACH_CHUNK {
         const auto a = twin::load<uint32_t>(from + 2 * i * twin::kSimdBytes);

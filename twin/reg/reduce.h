@@ -97,13 +97,14 @@ namespace Reg {
 // Result in lane 0; with MAX and MIN lane 1 holds the index of the first such lane, as an integer.
 template <ReduceType type = ReduceType::SUM, typename T = DefaultType, typename U = DefaultType,
           MaskMergeMode mode = MaskMergeMode::ZEROING, typename S, typename V>
-QBSA_INLINE void Reduce(S& dstReg, V srcReg, MaskReg mask)
+QBSA_INLINE void Reduce(S& dstReg, const V& srcReg, MaskReg mask)
 {
     using Element = typename V::ActualT;
     static_assert(twin::kTypeFits<T, S> && twin::kTypeFits<U, V> && std::is_same_v<S, V> && twin::kComputes<Element>,
                   "Reduce: the twin has no such types");
     static_assert(mode == MaskMergeMode::ZEROING, "Reduce: ZEROING only");
     twin::on_vector_op(twin::VectorOp::kReduce);
+    twin::computed_from(dstReg.chunks, srcReg);
     const auto source = twin::active_or_neutral<type, Element>(srcReg, mask);
     auto x = source;
     twin::reduce_groups<type, Element, 6>(x);
@@ -116,12 +117,13 @@ QBSA_INLINE void Reduce(S& dstReg, V srcReg, MaskReg mask)
 // Result of block j in lane j.
 template <ReduceType type = ReduceType::SUM, typename T = DefaultType, MaskMergeMode mode = MaskMergeMode::ZEROING,
           typename U>
-QBSA_INLINE void ReduceDataBlock(U& dstReg, U srcReg, MaskReg mask)
+QBSA_INLINE void ReduceDataBlock(U& dstReg, const U& srcReg, MaskReg mask)
 {
     using Element = typename U::ActualT;
     static_assert(twin::kTypeFits<T, U> && twin::kComputes<Element>, "ReduceDataBlock: the twin has no such type");
     static_assert(mode == MaskMergeMode::ZEROING, "ReduceDataBlock: ZEROING only");
     twin::on_vector_op(twin::VectorOp::kReduceBlock);
+    twin::computed_from(dstReg.chunks, srcReg);
     auto x = twin::active_or_neutral<type, Element>(srcReg, mask);
     twin::reduce_groups<type, Element, 3>(x);
     twin::for_chunks(QBSA_EACH_CHUNK { dstReg.set(i, x.chunks[i]); });

@@ -111,6 +111,12 @@ using AscendC::Reg::RegTensor;
 // Which register it is.
 QBSA_INLINE uintptr_t identity(const VecU32* chunks) { return reinterpret_cast<uintptr_t>(chunks); }
 
+template <typename... Src>
+QBSA_INLINE void computed_from(const VecU32* chunks, const Src&... src)
+{
+    on_vector_value(identity(chunks), {identity(src.chunks)...});
+}
+
 // T as the caller spelt it (or DefaultType) must be the type of the register U.
 template <typename T, typename U>
 constexpr bool kTypeFits = std::is_same_v<T, DefaultType> || std::is_same_v<T, typename U::ActualT>;
@@ -119,6 +125,11 @@ constexpr bool kTypeFits = std::is_same_v<T, DefaultType> || std::is_same_v<T, t
 template <typename T, MaskMergeMode kMode, typename F, typename... Src>
 QBSA_INLINE void map_lanes(RegTensor<T>& dst, const MaskReg& mask, F f, const Src&... src)
 {
+    if constexpr (kMode == MaskMergeMode::MERGING) {
+        computed_from(dst.chunks, dst, src...);
+    } else {
+        computed_from(dst.chunks, src...);
+    }
     for_chunks(QBSA_EACH_CHUNK {
         const auto active = mask.template lanes<T>(i);
         auto value = (decltype(+active))f(src.get(i)...) & active;
