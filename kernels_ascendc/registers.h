@@ -60,10 +60,7 @@ __simd_callee__ inline void load_block_to_all(F32& to, __ubuf__ float* from)
 {
     reg::LoadAlign<float, reg::LoadDist::DIST_BLK>(to, from);
 }
-// Between a store and a load of the same bytes inside one vector function, and between a load and a store of them through
-// another register.
+// Between a store and a load of the same bytes inside one vector function.
 __simd_callee__ inline void fence() { reg::LocalMemBar<reg::MemType::VEC_STORE, reg::MemType::VEC_LOAD>(); }
-
-__simd_callee__ inline void fence_store() { reg::LocalMemBar<reg::MemType::VEC_LOAD, reg::MemType::VEC_STORE>(); }
 
 }  // namespace qbsa
