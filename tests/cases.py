@@ -13,6 +13,7 @@ import torch
 
 BLOCK = 128
 HEAD_DIM = 128
+PITCH_LIMIT = 65535  # elements from row to row that Nd2Nz takes
 E4M3_MAX = torch.finfo(torch.float8_e4m3fn).max
 
 
@@ -104,6 +105,20 @@ def make_inputs(case: Case, layout_q: str = "TND") -> dict:
         "mask_mode": case.mask_mode,
         "return_softmax_lse": case.lse,
     }
+
+
+def with_strides(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """The values of tensor in a buffer of NaN bytes (-1 as an integer), by the given strides in elements."""
+    size = 1 + sum((length - 1) * stride for length, stride in zip(tensor.shape, strides))
+    buffer = torch.full((size * tensor.element_size(),), 0xFF, dtype=torch.uint8).view(tensor.dtype)
+    return fill(buffer.as_strided(tensor.shape, strides), tensor)
+
+
+def fill(view: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """view, after the bits of tensor went into it."""
+    integers = torch.uint8 if tensor.element_size() == 1 else torch.int32
+    view.view(integers).copy_(tensor.view(integers))
+    return view
 
 
 def sparse_lists(case: Case, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:

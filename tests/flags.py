@@ -163,7 +163,8 @@ def _step(line):
 @functools.cache
 def runs():
     """Both masks; tasks with one macro-block and with several, single entries, tails of rows and keys, empty lists,
-    tokens of no sequence, scales in either layout, lists that are split, one K scale."""
+    tokens of no sequence, scales in either layout, lists that are split, one K scale, rows so far apart that Nd2Nz
+    takes them one by one."""
     causal = cases.make_inputs(cases.Case("causal", (2, 1), (300, 60), (700, 130), "random", 5))
     causal["sparse_seq_len"][0, 1, 1] = 0
     causal["cu_seqlens_q"] = torch.tensor([0, 300, 340], dtype=torch.int32)
@@ -175,7 +176,12 @@ def runs():
     )
     long = cases.make_inputs(cases.Case("long", (1, 1), (129,), (2100,), "dense", 0, mask_mode=0))
     long["k_descale"] = torch.full((1,), 0.01)
-    return [Run(causal), Run(length), Run(split), Run(long)]
+    apart = cases.make_inputs(cases.Case("apart", (1, 1), (40,), (191,), "dense", 0))
+    pitch = cases.PITCH_LIMIT + 1
+    apart["query"] = cases.with_strides(apart["query"], (pitch, 128, 1))
+    for name in ("key", "value"):
+        apart[name] = cases.with_strides(apart[name], (128 * pitch, 128, pitch, 1))
+    return [Run(causal), Run(length), Run(split), Run(long), Run(apart)]
 
 
 def mutants():

@@ -14,11 +14,10 @@ import pytest
 import qbsa
 import reference
 import torch
-from cases import Case
+from cases import PITCH_LIMIT, Case, fill, with_strides
 from qbsa import backend, compare, library
 
 CACHE = ("key", "value", "k_descale")
-PITCH_LIMIT = 65535  # elements from row to row that Nd2Nz takes
 BEYOND_INT32 = 2**31
 MAP_NORESERVE, MAP_FIXED = 0x4000, 0x10  # of Linux; Python names the first from 3.11 on
 CASE = Case("", (6, 2), (300, 1, 140, 0, 33), (500, 129, 70, 40, 33), "random", 3, table="shuffled")
@@ -49,20 +48,6 @@ def check(inputs, expected, **changes):
 
 def as_bytes(tensor):
     return tensor.contiguous().view(torch.uint8)
-
-
-def with_strides(tensor, strides):
-    """The values of tensor in a buffer of NaN bytes (-1 as an integer), by the given strides in elements."""
-    size = 1 + sum((length - 1) * stride for length, stride in zip(tensor.shape, strides))
-    buffer = torch.full((size * tensor.element_size(),), 0xFF, dtype=torch.uint8).view(tensor.dtype)
-    return fill(buffer.as_strided(tensor.shape, strides), tensor)
-
-
-def fill(view, tensor):
-    """view, after the bits of tensor went into it."""
-    integers = torch.uint8 if tensor.element_size() == 1 else torch.int32
-    view.view(integers).copy_(tensor.view(integers))
-    return view
 
 
 def interleaved(tensors, gaps=(0, 0, 0), by_token=False):
