@@ -79,8 +79,9 @@ class Result:
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
 
-    def of(self, case: str) -> Timing | None:
-        return next((timing for timing in self.timings if timing.case == case), None)
+    def us_of(self, case: str) -> float | None:
+        """None if the case was not timed."""
+        return next((timing.us for timing in self.timings if timing.case == case), None)
 
 
 def load(path: Path) -> Result:
@@ -100,7 +101,7 @@ def function(name: str) -> Call:
     """The function that "module:function" names. ValueError if there is none."""
     module, _, attribute = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        found: Call = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"{name!r} must name an importable module:function; got {error}") from error
     return found
@@ -124,15 +125,17 @@ def run(
 def time_one(source: cases.Source, settings: Settings, other: tuple[Call, Call | None] | None = None) -> Timing:
     if settings.device.startswith("npu"):
         return _time_npu(source, settings, other)
-    inputs = None if source.case else source.inputs()
-    entries = int((source.case.list_lengths() if inputs is None else inputs["sparse_seq_len"]).sum())
+    entries = source.entries()
     is_twin = settings.device == "twin"
     calls = 1 if is_twin else settings.warmups + settings.repeats
     seconds = entries * calls * seconds_per_entry(settings.device)
     if other is None and seconds > settings.limit:
         return _too_large(source, entries, seconds, settings)
-    inputs = inputs or source.inputs()
-    return _time_twin(source.name, inputs, settings) if is_twin else _time_cpu(source.name, inputs, settings, other)
+    inputs = source.inputs()
+    if is_twin:
+        us, columns = _clock(inputs, settings)
+        return Timing(source.name, entries, us, columns=columns)
+    return _time_cpu(source.name, inputs, settings, other)
 
 
 def device_name(settings: Settings) -> str:
@@ -152,10 +155,11 @@ def seconds_per_entry(device: str) -> float:
     """Host seconds that a list entry takes on device cpu or twin, from a small call; once a process."""
     if device not in _seconds_per_entry:
         inputs = cases.make_inputs(_PROBE)
-        started = time.monotonic()
         with library.mode("timed" if device == "twin" else "fast"):
+            torch.ops.qbsa.quant_block_sparse_attn(**inputs)  # loads the library
+            started = time.monotonic()
             torch.ops.qbsa.quant_block_sparse_attn(**inputs)
-        _seconds_per_entry[device] = (time.monotonic() - started) / int(inputs["sparse_seq_len"].sum())
+        _seconds_per_entry[device] = (time.monotonic() - started) / _entries(inputs)
     return _seconds_per_entry[device]
 
 
@@ -171,11 +175,12 @@ def _time_cpu(name: str, inputs: dict[str, Any], settings: Settings, other: tupl
     return Timing(name, _entries(inputs), min(runs), tuple(runs))
 
 
-def _time_twin(name: str, inputs: dict[str, Any], settings: Settings) -> Timing:
+def _clock(inputs: dict[str, Any], settings: Settings) -> tuple[float, dict[str, float]]:
+    """us, and the profiler's columns."""
     with library.clock(library.Clock(settings.soc)):
         plan = cases.make_plan(inputs, settings.splits)
-    report = profile.profile(inputs | {"metadata": plan}, settings.soc, case=name).report
-    return Timing(name, _entries(inputs), report["duration_us"], columns=report["columns"])
+    report = profile.profile(inputs | {"metadata": plan}, settings.soc).report
+    return report["duration_us"], report["columns"]
 
 
 def _time_npu(source: cases.Source, settings: Settings, other: tuple[Call, Call | None] | None) -> Timing:
@@ -228,8 +233,8 @@ def _prepared(inputs: dict[str, Any], other: tuple[Call, Call | None] | None, sp
 
 
 def _too_large(source: cases.Source, entries: int, seconds: float, settings: Settings) -> Timing:
-    if settings.sample and settings.device == "twin" and source.case:
-        return _estimate(source.name, source.case, entries, settings)
+    if settings.sample and settings.device == "twin" and isinstance(source.what, cases.Case):
+        return _estimate(source.name, source.what, entries, settings)
     help_text = "--limit" + (" or --sample" if settings.device == "twin" else "")
     note = f"too large: about {_duration(seconds)} here, the limit is {_duration(settings.limit)} ({help_text})"
     return Timing(source.name, entries, None, note=note)
@@ -264,7 +269,7 @@ def _estimate(name: str, case: cases.Case, entries: int, settings: Settings) -> 
 
 
 def _time_part(case: cases.Case, settings: Settings) -> tuple[float, int]:
-    return _time_twin("", cases.make_inputs(case), settings).us, _makespan(case, settings)
+    return _clock(cases.make_inputs(case), settings)[0], _makespan(case, settings)
 
 
 def _makespan(case: cases.Case, settings: Settings) -> int:

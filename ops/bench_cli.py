@@ -58,12 +58,9 @@ def run_bench(options: argparse.Namespace, console: Console) -> Answer:
     sources = cases.find(options.cases)
     against = options.against or ""
     other_call = _other_function(options, settings)
-    if against and other_call is None:
-        other = bench.load(Path(against))
+    other = bench.load(Path(against)) if against and other_call is None else None
     ours = bench.run(sources, settings, console)
-    if not against:
-        other = None
-    elif other_call:
+    if other_call:
         other = bench.run(sources, settings, console, other_call, against)
     if options.output:
         ours.save(options.output)
@@ -99,10 +96,10 @@ def run_kernels(options: argparse.Namespace, console: Console) -> Answer:
     found = [kernels.matching(kernels.read(path), name) for path, name in runs]
     head = ("kernel", "calls", "min us", "median us", "max us", "core", "busiest pipe")
     sections, data = [], []
-    for (path, _), executions in zip(runs, found):
+    times = [kernels.time_per_call(executions) for executions in found]
+    for (path, _), executions, a_call in zip(runs, found, times):
         summaries = kernels.summarise(executions)
         rows = [_kernel_row(summary) for summary in summaries]
-        a_call = kernels.time_per_call(executions)
         sections.append(f"{path}: measured by a profiler, {a_call:.2f} us a call\n{table(head, rows)}")
         found_here = [dataclasses.asdict(summary) for summary in summaries]
         data.append({"path": str(path), "us": a_call, "kernels": found_here})
@@ -110,7 +107,7 @@ def run_kernels(options: argparse.Namespace, console: Console) -> Answer:
             name = options.csv if path == options.path else options.csv.with_stem(f"{options.csv.stem}_other")
             _write_csv(name, head, rows)
     if options.other:
-        ratio = data[1]["us"] / data[0]["us"]
+        ratio = times[1] / times[0]
         sections.append(f"{options.other} takes {ratio:.3f} times as long as {options.path}")
         sections += _compared(found)
     return Answer("\n\n".join(sections), data if options.other else data[0])
@@ -126,7 +123,9 @@ def _settings(options: argparse.Namespace) -> bench.Settings:
     return bench.Settings(**{name: getattr(options, name) for name in names})
 
 
-def _other_function(options: argparse.Namespace, settings: bench.Settings):
+def _other_function(
+    options: argparse.Namespace, settings: bench.Settings
+) -> tuple[bench.Call, bench.Call | None] | None:
     if not options.against or ":" not in options.against:
         return None
     if settings.device == "twin":
@@ -148,15 +147,14 @@ def _rows(ours: bench.Result, other: bench.Result | None) -> tuple[list[str], li
     head += [other.name + " us", "ratio"] if other else []
     rows = []
     for timing in ours.timings:
-        pipe = kernels.busiest_pipe(timing.columns)
         row = [timing.case, str(timing.entries), _number(timing.us)]
         row.append(f"{max(timing.runs) / min(timing.runs):.2f}" if timing.runs else "-")
         row.append(_number(timing.us and timing.us / max(1, timing.entries) * 1000))
-        row.append(f"{pipe[0]} {pipe[1]:.2f}" if pipe else "-")
+        row.append("{} {:.2f}".format(*kernels.busiest_pipe(timing.columns)) if timing.columns else "-")
         if other:
-            theirs = other.of(timing.case)
-            row.append(_number(theirs and theirs.us))
-            row.append(f"{theirs.us / timing.us:.3f}" if theirs and theirs.us and timing.us else "-")
+            theirs = other.us_of(timing.case)
+            row.append(_number(theirs))
+            row.append(f"{theirs / timing.us:.3f}" if theirs and timing.us else "-")
         rows.append([*row, timing.note])
     return [*head, "note"], rows
 
@@ -166,10 +164,9 @@ def _number(value: float | None) -> str:
 
 
 def _kernel_row(summary: kernels.Summary) -> list[str]:
-    pipe = kernels.busiest_pipe(summary.metrics)
     times = (f"{value:.2f}" for value in (summary.least, summary.median, summary.most))
-    name = f"{pipe[0]} {pipe[1]:.3f}" if pipe else "-"
-    return [summary.name, str(summary.calls), *times, summary.core or "-", name]
+    pipe = "{} {:.3f}".format(*kernels.busiest_pipe(summary.metrics)) if summary.metrics else "-"
+    return [summary.name, str(summary.calls), *times, summary.core or "-", pipe]
 
 
 def _compared(found: Sequence[Sequence[kernels.Kernel]]) -> list[str]:

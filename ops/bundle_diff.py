@@ -122,7 +122,7 @@ def _values(golden: Bundle, rows: compare.Truth, out: torch.Tensor, lse: torch.T
     return compare.values_of_chain(out, lse, rows, golden.inputs)
 
 
-def _difference(values: compare.Values, rows: compare.Truth, inputs: dict) -> Difference:
+def _difference(values: compare.Values, rows: compare.Truth, inputs: dict[str, Any]) -> Difference:
     error = values.error
     bad, shares, places = error > values.tolerance, error / values.cap, compare.places(rows, inputs)
     of_row = bad.sum(1)
@@ -130,7 +130,8 @@ def _difference(values: compare.Values, rows: compare.Truth, inputs: dict) -> Di
     def element(row: int, column: int) -> Element:
         figures = (tensor[row, column] for tensor in (values.got, values.want))
         ratios = (error[row, column] / limit[row, column] for limit in (values.tolerance, values.cap))
-        return Element(*places[row].tolist(), column, *map(float, figures), *map(float, ratios))
+        batch, head, of_sequence = places[row].tolist()
+        return Element(batch, head, of_sequence, column, *map(float, figures), *map(float, ratios))
 
     def counts(of: torch.Tensor) -> dict[int, int]:
         sums = torch.zeros(int(of.max()) + 1 if len(of) else 0, dtype=torch.int64).index_add_(0, of, of_row)

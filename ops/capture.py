@@ -138,7 +138,7 @@ def _storage(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _begin(tensor: torch.Tensor) -> int:
-    return tensor.storage_offset() * tensor.element_size()
+    return int(tensor.storage_offset()) * tensor.element_size()
 
 
 def _extent(tensor: torch.Tensor, outer: int) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from . import bundle, library, sparsity
+from .attention import quant_block_sparse_attn_metadata
 
 BLOCK, HEAD_DIM = 128, 128
 FILE_SUFFIXES = (".yaml", ".yml", ".json")
@@ -102,12 +103,16 @@ class Source:
     """Something that can be called: a case, or the path of a bundle."""
 
     name: str
-    case: Case | None = None
-    path: Path | None = None
+    what: Case | Path
 
     def inputs(self) -> dict[str, Any]:
         """The keyword arguments of the attention operator, on the CPU."""
-        return make_inputs(self.case) if self.case else bundle.load_inputs(self.path)
+        return make_inputs(self.what) if isinstance(self.what, Case) else bundle.load_inputs(self.what)
+
+    def entries(self) -> int:
+        """In all lists."""
+        lengths = self.what.list_lengths() if isinstance(self.what, Case) else self.inputs()["sparse_seq_len"]
+        return int(lengths.sum())
 
 
 def find(names: Sequence[str]) -> list[Source]:
@@ -118,7 +123,7 @@ def find(names: Sequence[str]) -> list[Source]:
         if path.suffix in FILE_SUFFIXES:
             found += [Source(case_id, case) for case_id, case in load(path).items()]
         elif path.suffix == ".pt":
-            found.append(Source(path.stem, path=path))
+            found.append(Source(path.stem, path))
         else:
             matching = fnmatch.filter(CASES, name)
             if not matching:
@@ -180,7 +185,7 @@ def make_plan(inputs: dict[str, Any], max_kv_splits: int = 1) -> torch.Tensor:
     """The metadata of a call with these keyword arguments, on their device."""
     by_name = {name: inputs[name] for name in ("cu_seqlens_q", "mask_mode", "layout_q") if name in inputs}
     lengths, key = inputs["sparse_seq_len"], inputs["key"]
-    return torch.ops.qbsa.quant_block_sparse_attn_metadata(
+    return quant_block_sparse_attn_metadata(
         lengths, lengths.shape[1], key.shape[1], key.shape[3], **by_name, max_kv_splits=max_kv_splits
     )
 
@@ -188,7 +193,7 @@ def make_plan(inputs: dict[str, Any], max_kv_splits: int = 1) -> torch.Tensor:
 def plan_of(case: Case, max_kv_splits: int = 1) -> torch.Tensor:
     """The metadata of a case, made from its lengths alone."""
     (heads_q, heads_kv), ends = case.heads, case.query_ends()
-    return torch.ops.qbsa.quant_block_sparse_attn_metadata(
+    return quant_block_sparse_attn_metadata(
         case.list_lengths(), heads_q, heads_kv, HEAD_DIM, cu_seqlens_q=ends, max_kv_splits=max_kv_splits
     )
 
@@ -228,8 +233,10 @@ def _case(where: str, fields: Any) -> Case:
     names = [field.name for field in dataclasses.fields(Case)]
     if not isinstance(fields, dict) or not {"heads", "q_lens", "kv_lens"} <= fields.keys() <= set(names):
         raise ValueError(f"{where} must have heads, q_lens and kv_lens, and may have {', '.join(names)}; got {fields}")
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-    case = Case(**{"text": where, **values})
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+    case = Case(**({"text": where} | values))
     for name, lens in (("heads", case.heads), ("q_lens", case.q_lens), ("kv_lens", case.kv_lens)):
         if not isinstance(lens, tuple) or not lens or not all(isinstance(n, int) and n > 0 for n in lens):
             raise ValueError(f"{where}: {name} must be a list of positive integers; got {lens!r}")

@@ -33,15 +33,20 @@ class Lists:
 
 
 @dataclass(frozen=True)
+class Timed:
+    profile: profile.Profile
+    timeline: dict[str, list[tuple[float, float]]]  # pipe of the busiest group -> (start, duration) in us
+
+
+@dataclass(frozen=True)
 class Explanation:
-    """profile and timeline are None where the call is too large for the clock; note says so."""
+    """timed is None where the call is too large for the clock; note says so."""
 
     name: str
     soc: str
     lists: Lists
     plan: Plan
-    profile: profile.Profile | None
-    timeline: dict[str, list[tuple[float, float]]] | None  # pipe of the busiest group -> (start, duration) in us
+    timed: Timed | None
     note: str = ""
 
 
@@ -57,11 +62,11 @@ def explain(
     seconds = lists.entries * bench.seconds_per_entry("twin")
     if seconds > limit:
         note = f"the clock would take about {seconds:.0f} s here; the limit is {limit:.0f} s (--limit)"
-        return Explanation(source.name, soc, lists, plan, None, None, note)
+        return Explanation(source.name, soc, lists, plan, None, note)
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.json"
         timed = profile.profile(inputs | {"metadata": metadata}, soc, trace, _TRACED_GROUPS, source.name)
-        return Explanation(source.name, soc, lists, plan, timed, profile.timeline(trace))
+        return Explanation(source.name, soc, lists, plan, Timed(timed, profile.timeline(trace)))
 
 
 def read_lists(inputs: dict[str, Any]) -> Lists:
@@ -104,7 +109,7 @@ def text(explained: Explanation) -> str:
 
 def sections(explained: Explanation) -> list[tuple[str, str]]:
     """(heading, text): the call, its lists, its plan, its time."""
-    of_time = _time_text(explained.profile) if explained.profile else explained.note
+    of_time = _time_text(explained.timed.profile) if explained.timed else explained.note
     return [
         (f"{explained.name}: the call", _call_text(explained.lists)),
         ("What the lists select", _lists_text(explained.lists)),
@@ -126,7 +131,7 @@ def as_json(explained: Explanation) -> dict[str, Any]:
         },
         "plan": {"tasks": plan.tasks, "makespan": plan.max_cost, "even_share": plan.even_share}
         | {"core_costs": [core.cost for core in plan.cores], "splits": len(plan.splits)},
-        "profile": explained.profile.report if explained.profile else None,
+        "profile": explained.timed.profile.report if explained.timed else None,
         "note": explained.note,
     }
 
@@ -170,7 +175,7 @@ def _sharing(lists: Lists) -> float:
     group = heads_q // heads_kv
     if group == 1:
         return 0.0
-    by_group = lists.mask.unflatten(1, (heads_kv, group))
+    by_group = lists.mask.reshape(len(lists.mask), heads_kv, group, *lists.mask.shape[2:])
     together = int(by_group.any(2).sum()) * group
     return int(by_group.sum()) / together if together else 0.0
 

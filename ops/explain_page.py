@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import html
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from . import __version__, explain, pictures
-from .explain import Explanation
+from . import __version__, explain, kernels, pictures
+from .explain import Explanation, Timed
 
 _HEADS_SHOWN = 8
 _ZOOM = 12.0  # us of the second timeline
@@ -28,16 +27,14 @@ img { max-width: 100%; } figcaption { color: #555; font-size: 13px; } figure { m
 
 def write(explained: Explanation, path: Path) -> None:
     """Writes the page. RuntimeError without matplotlib."""
-    drawn: dict[int, list[tuple[Callable[[Explanation], Any], str]]] = {
-        1: [(draw_map, _MAP), (draw_density, _DENSITY)],
-        2: [(draw_load, _LOAD)],
-        3: [(draw_pipes, _PIPES), (draw_timeline, _TIMELINE)] if explained.profile else [],
-    }
+    drawn = {1: [(draw_map(explained), _MAP), (draw_density(explained), _DENSITY)], 2: [(draw_load(explained), _LOAD)]}
+    if timed := explained.timed:
+        drawn[3] = [(draw_pipes(timed), _PIPES), (draw_timeline(timed), _TIMELINE)]
     parts = [f"<h1>{html.escape(explained.name)}</h1><p>qbsa {__version__}. Times and loads are a model's.</p>"]
     for index, (head, body) in enumerate(explain.sections(explained)):
         parts.append(f"<h2>{html.escape(head)}</h2><pre>{html.escape(body)}</pre>")
-        for draw, caption in drawn.get(index, ()):
-            parts.append(f'<figure><img alt="{html.escape(caption)}" src="{_embedded(draw(explained))}">')
+        for figure, caption in drawn.get(index, ()):
+            parts.append(f'<figure><img alt="{html.escape(caption)}" src="{_embedded(figure)}">')
             parts.append(f"<figcaption>{html.escape(caption)}</figcaption></figure>")
     title = f"<title>{html.escape(explained.name)}</title><style>{_STYLE}</style>"
     head = f'<!doctype html><html lang="en"><head><meta charset="utf-8">{title}</head>'
@@ -50,7 +47,7 @@ _MAP = (
 )
 _DENSITY = (
     "Left: selected blocks of each head, as a share of the visible ones; the line is the mean. Right: list length by "
-    "query block of the longest sequence, all heads (band) and their mean, beside what is visible."
+    "query block of the longest sequence, or by sequence in decode: all heads (band), their mean, and what is visible."
 )
 _LOAD = "Cost of each core by the plan, and where it was timed the cycles of the clock, both relative to their mean."
 _PIPES = "Busy time of each pipe over the time of its cores. The longest bar decides how long the call takes."
@@ -58,8 +55,7 @@ _TIMELINE = "What the pipes of the busiest core group do: the whole call, and a 
 
 
 def draw_map(explained: Explanation) -> Any:
-    lists = explained.lists
-    sequence = max(range(len(lists.kv_lens)), key=lambda index: lists.kv_lens[index], default=0)
+    lists, sequence = explained.lists, _longest(explained)
     mask, visible = lists.mask[sequence].float(), lists.visible[sequence]
     heads, q_blocks = mask.shape[:2]
     figure = pictures.figure(11, 4.6)
@@ -100,14 +96,7 @@ def draw_density(explained: Explanation) -> Any:
     left.bar(range(len(per_head)), per_head, color=_BLUE)
     left.axhline(lists.density.share * 100, color=_ORANGE, linewidth=1.2)
     left.set(xlabel="query head", ylabel="selected of visible (%)", ylim=(0, max([1.0, *per_head]) * 1.15))
-    sequence = max(range(len(lists.kv_lens)), key=lambda index: lists.kv_lens[index], default=0)
-    counts, seen = lists.mask[sequence].sum(-1), lists.visible[sequence].sum(-1)
-    blocks = range(len(seen))
-    marker = "o" if len(seen) < 3 else None
-    right.plot(blocks, seen.tolist(), color="0.45", linewidth=1.2, marker=marker, label="visible")
-    right.fill_between(blocks, counts.amin(0).tolist(), counts.amax(0).tolist(), color=_BLUE, alpha=0.25, linewidth=0)
-    right.plot(blocks, counts.float().mean(0).tolist(), color=_BLUE, marker=marker, label="selected, mean of heads")
-    right.set(xlabel=f"query block of sequence {sequence}", ylabel="KV blocks", ylim=(0, None))
+    _draw_lengths(right, explained)
     right.legend(frameon=False, fontsize=9)
     for axes in (left, right):
         axes.xaxis.get_major_locator().set_params(integer=True)
@@ -115,13 +104,32 @@ def draw_density(explained: Explanation) -> Any:
     return figure
 
 
+def _draw_lengths(axes: Any, explained: Explanation) -> None:
+    """By query block of the longest sequence, or by sequence where each has one query block."""
+    lists, sequence = explained.lists, _longest(explained)
+    by_sequence = lists.visible.shape[1] == 1
+    counts = lists.mask[:, :, 0].sum(-1).T if by_sequence else lists.mask[sequence].sum(-1)  # [heads, x]
+    seen = lists.visible[:, 0].sum(-1) if by_sequence else lists.visible[sequence].sum(-1)
+    x, marker = range(len(seen)), "o" if len(seen) < 20 else None
+    axes.plot(x, seen.tolist(), color="0.45", linewidth=1.2, marker=marker, label="visible")
+    axes.fill_between(x, counts.amin(0).tolist(), counts.amax(0).tolist(), color=_BLUE, alpha=0.25, linewidth=0)
+    axes.plot(x, counts.float().mean(0).tolist(), color=_BLUE, marker=marker, label="selected, mean of heads")
+    label = "sequence" if by_sequence else f"query block of sequence {sequence}"
+    axes.set(xlabel=label, ylabel="KV blocks", ylim=(0, None), xlim=(-0.5, len(seen) - 0.5))
+
+
+def _longest(explained: Explanation) -> int:
+    lens = explained.lists.kv_lens
+    return max(range(len(lens)), key=lambda index: lens[index], default=0)
+
+
 def draw_load(explained: Explanation) -> Any:
     costs = [core.cost for core in explained.plan.cores]
     figure = pictures.figure(11, 3.0)
     axes = figure.subplots()
     axes.bar(range(len(costs)), _relative(costs), color=_BLUE, label="cost by the plan")
-    if explained.profile:
-        cycles = {core["core"]: core["cycles"] for core in explained.profile.report["cores"]}
+    if explained.timed:
+        cycles = {core["core"]: core["cycles"] for core in explained.timed.profile.report["cores"]}
         timed = [cycles.get(f"AIC {index}", 0) for index in range(len(costs))]
         axes.plot(range(len(costs)), _relative(timed), "o", color=_ORANGE, markersize=5, label="cycles by the clock")
     axes.axhline(1, color="0.3", linewidth=0.8, linestyle="--")
@@ -137,9 +145,9 @@ def _relative(values: list[int]) -> list[float]:
     return [value / mean if mean else 0.0 for value in values]
 
 
-def draw_pipes(explained: Explanation) -> Any:
-    columns = explained.profile.report["columns"]
-    ratios = {name.removesuffix("_ratio"): value for name, value in columns.items() if name.endswith("_ratio")}
+def draw_pipes(timed: Timed) -> Any:
+    report = timed.profile.report
+    ratios = kernels.pipe_ratios(report["columns"])
     figure = pictures.figure(11, 0.8 + 0.28 * len(ratios))
     axes = figure.subplots()
     busiest = max(ratios.values())
@@ -149,13 +157,13 @@ def draw_pipes(explained: Explanation) -> Any:
         axes.text(value + 0.005, row, f"{value:.2f}", va="center", fontsize=9)
     axes.set_yticks(range(len(ratios)), list(ratios))
     axes.invert_yaxis()
-    axes.set(xlim=(0, 1.05), xlabel=f"busy / time of the core, {explained.soc}, model")
+    axes.set(xlim=(0, 1.05), xlabel=f"busy / time of the core, {report['chip']}, model")
     pictures.quiet_axes(axes)
     return figure
 
 
-def draw_timeline(explained: Explanation) -> Any:
-    rows = {name: spans for name, spans in explained.timeline.items() if spans}
+def draw_timeline(timed: Timed) -> Any:
+    rows = {name: spans for name, spans in timed.timeline.items() if spans}
     pipes = sorted({name.split()[-1] for name in rows}, key=lambda pipe: (pipe == "SCALAR", pipe))  # it gets the grey
     colors = [pictures.COLORS[pipes.index(name.split()[-1]) % len(pictures.COLORS)] for name in rows]
     figure = pictures.figure(11, 1.2 + 0.44 * len(rows))

@@ -112,10 +112,14 @@ def time_per_call(kernels: Sequence[Kernel], calls: int | None = None) -> float:
     return sum(summary.least * max(1, round(summary.calls / calls)) for summary in summaries)
 
 
-def busiest_pipe(metrics: dict[str, float]) -> tuple[str, float] | None:
-    """Column name without _ratio, and ratio, of the pipe that is busy most; None without such columns."""
-    ratios = {name.removesuffix("_ratio"): value for name, value in metrics.items() if name.endswith("_ratio")}
-    return max(ratios.items(), key=lambda item: item[1]) if ratios else None
+def pipe_ratios(metrics: dict[str, float]) -> dict[str, float]:
+    """Column name without _ratio -> ratio, of every pipe."""
+    return {name.removesuffix("_ratio"): value for name, value in metrics.items() if name.endswith("_ratio")}
+
+
+def busiest_pipe(metrics: dict[str, float]) -> tuple[str, float]:
+    """Name as pipe_ratios has it, and ratio, of the pipe that is busy most; ("-", 0) without such columns."""
+    return max(pipe_ratios(metrics).items(), key=lambda item: item[1], default=("-", 0.0))
 
 
 def _read_file(path: Path) -> list[Kernel]:
@@ -144,12 +148,17 @@ def _kernel(row: list[str], columns: dict[str, int | None], metrics: dict[int, s
     duration = _number(cell("duration"))
     if duration is None:
         return None
-    numbers = {field: _number(cell(field)) for field in ("start", "wait", "blocks", "mix_blocks")}
     read = {name: _number(row[index]) for index, name in metrics.items() if index < len(row)}
     return Kernel(
-        **{field: cell(field) for field in ("name", "type", "core", "step")},
+        name=cell("name"),
         duration=duration,
-        **numbers,
+        type=cell("type"),
+        core=cell("core"),
+        start=_number(cell("start")),
+        wait=_number(cell("wait")),
+        blocks=_number(cell("blocks")),
+        mix_blocks=_number(cell("mix_blocks")),
+        step=cell("step"),
         metrics={name: value for name, value in read.items() if value is not None},
     )
 

@@ -66,7 +66,7 @@ def digest(path: Path) -> str:
     return sha256.hexdigest()
 
 
-def _entry(manifest: Path, case_id: str, value: str | dict) -> Entry:
+def _entry(manifest: Path, case_id: str, value: str | dict[str, str]) -> Entry:
     if isinstance(value, str):
         return Entry(case_id, Path(value).expanduser())
     return Entry(case_id, manifest.parent / value["path"], value.get("sha256", ""))

@@ -62,7 +62,7 @@ def test_heads_that_select_the_same_agree():
 def made(call):
     with library.clock(library.Clock("950PR")):
         plan = explain.read_plan(cases.make_plan(call))
-    return "x", "950PR", explain.read_lists(call), plan, None, None
+    return "x", "950PR", explain.read_lists(call), plan, None
 
 
 def test_page(tmp_path, capsys):
@@ -87,7 +87,7 @@ def test_json_and_default_names(tmp_path, capsys, monkeypatch):
 
 def test_a_large_call_is_explained_without_the_clock(tmp_path):
     explained = explain.explain(SOURCE, limit=0.0)
-    assert explained.profile is None and "the limit is 0 s (--limit)" in explain.text(explained)
+    assert explained.timed is None and "the limit is 0 s (--limit)" in explain.text(explained)
     explain_page.write(explained, tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text().count("data:image/png") == 3
 

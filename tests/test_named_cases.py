@@ -52,7 +52,7 @@ def test_own_cases(tmp_path):
     pytest.importorskip("yaml")
     (tmp_path / "own.json").write_text(json.dumps(OWN))
     (tmp_path / "own.yaml").write_text("mine: {heads: [8, 1], q_lens: [256], kv_lens: [512], share: 0.5}\n")
-    found = [cases.find([str(tmp_path / name)])[0].case.list_lengths() for name in ("own.json", "own.yaml")]
+    found = [cases.find([str(tmp_path / name)])[0].what.list_lengths() for name in ("own.json", "own.yaml")]
     assert torch.equal(*found) and found[0].shape == (1, 8, 2)
 
 
