@@ -95,6 +95,7 @@ $(READY): Makefile pyproject.toml setup.py
 lint: $(READY)
 	$(BIN)/ruff check -q
 	$(BIN)/ruff format -q --check
+	$(BIN)/mypy --no-error-summary
 	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
 	$(BIN)/python tools/lint_vector.py
 

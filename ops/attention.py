@@ -172,7 +172,7 @@ def quant_block_sparse_attn_metadata(
         TypeError, ValueError, NotImplementedError, RuntimeError: as quant_block_sparse_attn.
     """
     validate.check_types(locals(), _METADATA_TYPES)
-    return torch.ops.qbsa.quant_block_sparse_attn_metadata(
+    metadata: torch.Tensor = torch.ops.qbsa.quant_block_sparse_attn_metadata(
         sparse_seq_len,
         num_heads_q,
         num_heads_kv,
@@ -190,3 +190,4 @@ def quant_block_sparse_attn_metadata(
         layout_sparse_indices=layout_sparse_indices,
         max_kv_splits=max_kv_splits,
     )
+    return metadata

@@ -144,7 +144,7 @@ def device_name(settings: Settings) -> str:
         return f"Ascend {settings.soc}, model of docs/clock.md"
     if settings.device == "cpu":
         return f"CPU {platform.machine()}, {len(os.sched_getaffinity(0))} threads, {library.current().path.name}"
-    return f"{settings.device} {torch.npu.get_device_name(npu.device(settings.device))}"
+    return f"{settings.device} {npu.runtime().get_device_name(npu.device(settings.device))}"
 
 
 _PROBE = cases.Case("", (8, 1), (1024,), (1024,))
@@ -214,7 +214,7 @@ def profile_npu(call: Callable[[], Any], folder: Path, settings: Settings) -> No
     ) as recorder:
         for _ in range(settings.warmups + settings.repeats):
             call()
-            torch.npu.synchronize()
+            npu.runtime().synchronize()
             recorder.step()
 
 

@@ -6,6 +6,8 @@ import difflib
 import importlib
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from . import schema, validate
 from .bundle import Bundle, dense, load_inputs
@@ -32,7 +34,7 @@ def make(source: str, layout_q: str = "TND") -> Bundle:
     return from_inputs(source, cases.make_inputs(known[source], layout_q))
 
 
-def from_inputs(case_id: str, inputs: dict) -> Bundle:
+def from_inputs(case_id: str, inputs: dict[str, Any]) -> Bundle:
     """A bundle of keyword arguments of quant_block_sparse_attn, which may raise what that raises for them.
 
     A causal mask tensor is not stored: the operator does not read it.
@@ -45,7 +47,7 @@ def from_inputs(case_id: str, inputs: dict) -> Bundle:
     return Bundle(case_id, inputs, out, lse if inputs.get("return_softmax_lse") else None, ORIGIN)
 
 
-def _module(name: str):
+def _module(name: str) -> ModuleType:
     if not (_TESTS / f"{name}.py").exists():
         raise RuntimeError("bundles are made in a checkout of qbsa (pip install -e .): the truth is in its tests")
     if str(_TESTS) not in sys.path:

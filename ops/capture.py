@@ -36,7 +36,7 @@ class capture(TorchDispatchMode):  # a context, spelt as a function like torch.n
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, most: int = 16, name: str = "call"):
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._folder, self._most, self._name = Path(folder), most, name
         self.paths: list[Path] = []
 
@@ -44,10 +44,11 @@ class capture(TorchDispatchMode):  # a context, spelt as a function like torch.n
         self._folder.mkdir(parents=True, exist_ok=True)
         if (self._folder / manifest.NAME).exists():
             raise FileExistsError(f"capture needs a folder without {manifest.NAME}; got {self._folder}")
-        return super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
 
     def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
         manifest.write(self._folder / manifest.NAME, ((path.stem, path) for path in self.paths))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -60,7 +61,7 @@ class capture(TorchDispatchMode):  # a context, spelt as a function like torch.n
         return result
 
     def _record(self, arguments: dict[str, Any], out: torch.Tensor, lse: torch.Tensor) -> None:
-        if out.device.type != "cpu" and torch.npu.is_current_stream_capturing():
+        if out.device.type != "cpu" and npu.runtime().is_current_stream_capturing():
             raise RuntimeError("qbsa.capture cannot record inside the capture of a graph: record an eager call")
         path = self._folder / f"{self._name}_{len(self.paths):04d}.pt"
         metadata = arguments["metadata"]
@@ -152,4 +153,4 @@ def _extent(tensor: torch.Tensor, outer: int) -> int:
 def _device_name(device: torch.device) -> str:
     if device.type == "cpu":
         return library.current().path.name
-    return f"{device} ({torch.npu.get_device_name(npu.device(device))})"
+    return f"{device} ({npu.runtime().get_device_name(npu.device(device))})"

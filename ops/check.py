@@ -74,9 +74,9 @@ class Sizes:
     device None is that of the first tensor. The axis B+1 has one element more than B.
     """
 
-    def __init__(self, device: torch.device | None = None, **fixed: Any):
+    def __init__(self, fixed: dict[str, Any] | None = None, device: torch.device | None = None):
         self._device = device
-        self._sizes: dict[str, Any] = dict(fixed)
+        self._sizes = dict(fixed or {})
         self._source: dict[str, str] = {}
 
     def __getitem__(self, axis: str) -> Any:

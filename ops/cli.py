@@ -102,7 +102,7 @@ python -m qbsa plan metadata.pt --png load.png           torch.save(metadata, "m
 
 def add(commands: Any, name: str, run: Run, text: str, examples: str = "") -> argparse.ArgumentParser:
     """A command with the options that all have."""
-    parser = commands.add_parser(
+    parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=text,
         description=text[0].upper() + text[1:] + ".",
@@ -131,7 +131,7 @@ def _lines(rows: dict[str, str | list[str]]) -> str:
 def environment() -> dict[str, str | list[str]]:
     """Versions, libraries and what this machine offers."""
     twin, record = library.current(), npu.build_record()
-    rows = {
+    rows: dict[str, str | list[str]] = {
         "qbsa": f"{__version__}, contract {twin.contract.constants['kAbiVersion']}",
         "python": f"{platform.python_version()}, torch {torch.__version__}, numpy {numpy.__version__}",
         "machine": f"{platform.system()} {platform.machine()}, runs {' '.join(isa.supported())}",

@@ -15,6 +15,7 @@ The row sum takes the unrounded P, so LSE sees fp32 only. Against `exact`, P car
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -104,7 +105,7 @@ class Report:
         return text + "".join(f"\n    {failure}" for failure in self.failures)
 
 
-def against_chain(out: torch.Tensor, lse: torch.Tensor | None, truth: Truth, inputs: dict) -> list[Report]:
+def against_chain(out: torch.Tensor, lse: torch.Tensor | None, truth: Truth, inputs: dict[str, Any]) -> list[Report]:
     """Measures a result against fp8_chain: a report for out and, unless it is None, one for lse.
 
     out [T, heads_q, 128] and lse [heads_q, T] are the operator's, on the CPU; truth covers all of their rows or some;
@@ -114,13 +115,13 @@ def against_chain(out: torch.Tensor, lse: torch.Tensor | None, truth: Truth, inp
     return [report] if lse is None else [report, _check_lse(lse, truth, inputs)]
 
 
-def values_of_chain(out: torch.Tensor, lse: torch.Tensor | None, truth: Truth, inputs: dict) -> list[Values]:
+def values_of_chain(out: torch.Tensor, lse: torch.Tensor | None, truth: Truth, inputs: dict[str, Any]) -> list[Values]:
     """What against_chain looks at, element by element."""
     values = _out_of_chain(out, truth, inputs)
     return [values] if lse is None else [values, _lse_values(lse, truth)]
 
 
-def against_exact(out: torch.Tensor, lse: torch.Tensor | None, truth: Truth, inputs: dict) -> list[Report]:
+def against_exact(out: torch.Tensor, lse: torch.Tensor | None, truth: Truth, inputs: dict[str, Any]) -> list[Report]:
     """Measures a result against `exact`: misses do not matter, relative L2 may reach the noise of P. See against_chain.
 
     For data whose weighty P are normal numbers of e4m3: any p_scale for short lists, 256 for long ones with sinks.
@@ -139,26 +140,27 @@ def check(reports: list[Report]) -> list[Report]:
     return reports
 
 
-def value_amax(inputs: dict) -> torch.Tensor:
+def value_amax(inputs: dict[str, Any]) -> torch.Tensor:
     """Largest dequantised |value| of each query head's KV head, fp64 [heads_q]; over whole pages, NaN apart."""
     heads_q, heads_kv = inputs["sparse_indices"].shape[1], inputs["value"].shape[1]
     payload = inputs["value"].float().nan_to_num(0.0).abs().amax((0, 2, 3)).double()
-    return (payload * inputs["v_descale"].double()).repeat_interleave(heads_q // heads_kv)
+    amax: torch.Tensor = payload * inputs["v_descale"].double()
+    return amax.repeat_interleave(heads_q // heads_kv)
 
 
-def places(truth: Truth, inputs: dict) -> torch.Tensor:
+def places(truth: Truth, inputs: dict[str, Any]) -> torch.Tensor:
     """Sequence, query head, and row within the sequence, of each row of a truth: int64 [n, 3]."""
     begins = inputs["cu_seqlens_q"].to(truth.token.dtype)
     sequence = torch.searchsorted(begins, truth.token, right=True) - 1
     return torch.stack([sequence, truth.head, truth.token - begins[sequence]], 1)
 
 
-def _out_of_chain(out: torch.Tensor, truth: Truth, inputs: dict) -> Values:
+def _out_of_chain(out: torch.Tensor, truth: Truth, inputs: dict[str, Any]) -> Values:
     flipping = torch.minimum(FLIPS_IN_ONE_ROW * truth.peak, 1 - truth.peak)[:, None]
     return _out_values(out, truth, inputs, flipping * STEP_AT_TIE)
 
 
-def _out_values(out: torch.Tensor, truth: Truth, inputs: dict, flipping: float | torch.Tensor) -> Values:
+def _out_values(out: torch.Tensor, truth: Truth, inputs: dict[str, Any], flipping: float | torch.Tensor) -> Values:
     unit = value_amax(inputs)[truth.head][:, None]
     tolerance = OUT_ATOL + OUT_RTOL * truth.out.abs()
     want = torch.where(truth.out.bfloat16().isfinite(), truth.out, truth.out.bfloat16().double())  # bf16 may overflow
@@ -172,7 +174,9 @@ def _lse_values(lse: torch.Tensor, truth: Truth) -> Values:
     return Values("LSE", got, want, tolerance, cap, (want != EMPTY_LSE).double())
 
 
-def _check_out(values: Values, truth: Truth, inputs: dict, max_rel_l2: float, max_miss_share: float) -> Report:
+def _check_out(
+    values: Values, truth: Truth, inputs: dict[str, Any], max_rel_l2: float, max_miss_share: float
+) -> Report:
     report = _measure(values, truth, inputs)
     if report.misses > max_miss_share * report.elements:
         report.failures.append(f"misses are more than {max_miss_share:.1%}")
@@ -185,7 +189,7 @@ def _check_out(values: Values, truth: Truth, inputs: dict, max_rel_l2: float, ma
     return report
 
 
-def _check_lse(lse: torch.Tensor, truth: Truth, inputs: dict) -> Report:
+def _check_lse(lse: torch.Tensor, truth: Truth, inputs: dict[str, Any]) -> Report:
     values = _lse_values(lse, truth)
     report = _measure(values, truth, inputs)
     if report.misses > MAX_MISS_SHARE * report.elements:
@@ -195,7 +199,7 @@ def _check_lse(lse: torch.Tensor, truth: Truth, inputs: dict) -> Report:
     return report
 
 
-def _measure(values: Values, truth: Truth, inputs: dict) -> Report:
+def _measure(values: Values, truth: Truth, inputs: dict[str, Any]) -> Report:
     """Fails for values beyond cap and for NaN or inf in other places than wanted."""
     got, want, unit = values.got, values.want, values.unit
     finite = want.isfinite()
@@ -225,7 +229,7 @@ def _measure(values: Values, truth: Truth, inputs: dict) -> Report:
     return report
 
 
-def _place(index: int, columns: int, truth: Truth, inputs: dict) -> str:
+def _place(index: int, columns: int, truth: Truth, inputs: dict[str, Any]) -> str:
     if len(truth.token) == 0:
         return "nowhere"
     row, column = divmod(index, columns)

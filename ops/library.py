@@ -51,7 +51,7 @@ class Contract:
     def record(self, name: str, values: dict[str, Any]) -> ctypes.Structure:
         """The record `name`. values: field name -> number or address, or a tensor or None for its address."""
         kind = self.records[name]
-        return kind(*(_plain(field, values[field]) for field, _ in kind._fields_))
+        return kind(*(_plain(field, values[field]) for field in fields(kind)))
 
 
 class Twin:
@@ -64,7 +64,7 @@ class Twin:
         self._bind("qbsa_contract", ctypes.c_char_p)
         self._bind("qbsa_last_error", ctypes.c_char_p)
         self.contract_text: bytes = self._library.qbsa_contract()
-        self.contract = _parse_contract(json.loads(self.contract_text))
+        self.contract = _parse_contract(_json(self.contract_text))
         attention = ctypes.POINTER(self.contract.records["AttentionArgs"])
         schedule = ctypes.POINTER(self.contract.records["ScheduleArgs"])
         self._bind("qbsa_plan_words", ctypes.c_int64, schedule)
@@ -79,11 +79,11 @@ class Twin:
 
     def plan_words(self, values: dict[str, Any]) -> int:
         """int32 words of a plan; values as for schedule, pointers may be 0."""
-        return self._library.qbsa_plan_words(self._record("ScheduleArgs", values))
+        return int(self._library.qbsa_plan_words(self._record("ScheduleArgs", values)))
 
     def workspace_bytes(self, values: dict[str, Any]) -> int:
         """Bytes of workspace of an attention call; values as for attention, pointers may be 0."""
-        return self._library.qbsa_workspace_bytes(self._record("AttentionArgs", values))
+        return int(self._library.qbsa_workspace_bytes(self._record("AttentionArgs", values)))
 
     def schedule(self, values: dict[str, Any]) -> None:
         """Writes values["plan"]. values: fields of ScheduleArgs, see Contract.record; RuntimeError if refused."""
@@ -104,14 +104,14 @@ class Twin:
 
     def progress(self) -> int:
         """Copies to the result that the attention call now running, or else the last one, has made; from any thread."""
-        return self._library.qbsa_twin_progress()
+        return int(self._library.qbsa_twin_progress())
 
     def report(self) -> dict[str, Any]:
         """About the last attention call: groups, host_threads, and vector_functions: name -> calls and ops.
 
         ops counts vector instructions by kind on the checked twin and is empty on the fast one.
         """
-        return json.loads(self._library.qbsa_twin_report())
+        return _json(self._library.qbsa_twin_report())
 
     def _bind(self, name: str, result: type, *arguments: type) -> None:
         function = getattr(self._library, name)
@@ -151,7 +151,7 @@ class TimedTwin(Twin):
 
     def chips(self) -> dict[str, dict[str, float]]:
         """Name -> cores and mhz of every chip that the clock knows."""
-        return json.loads(self._library.qbsa_twin_chips())
+        return _json(self._library.qbsa_twin_chips())
 
     def schedule(self, values: dict[str, Any]) -> None:
         super().schedule({**values, "cores": values["cores"] or self._chip()["cores"]})
@@ -165,7 +165,7 @@ class TimedTwin(Twin):
 
     def clock_report(self) -> dict[str, Any]:
         """About the last attention call of this thread; all times are model figures."""
-        return json.loads(self._library.qbsa_twin_clock_report())
+        return _json(self._library.qbsa_twin_clock_report())
 
     def _chip(self) -> dict[str, float]:
         chips, soc = self.chips(), current_clock().soc
@@ -198,8 +198,8 @@ def contract() -> Contract:
 def plan_words(max_kv_splits: int = 1) -> int:
     """int32 words of a plan, the same for all shapes: one size when no list may be cut (1), another when some may."""
     twin = current()
-    fields = (field for field, _ in twin.contract.records["ScheduleArgs"]._fields_)
-    return twin.plan_words({**dict.fromkeys(fields, 0), "max_kv_splits": max_kv_splits})
+    values = dict.fromkeys(fields(twin.contract.records["ScheduleArgs"]), 0)
+    return twin.plan_words(values | {"max_kv_splits": max_kv_splits})
 
 
 def current() -> Twin:
@@ -260,6 +260,16 @@ def available() -> list[Path]:
 
 
 _REBUILD = "Install again (pip install ., or make build in a checkout)."
+
+
+def fields(record: type[ctypes.Structure]) -> list[str]:
+    """The names of the fields of a record, in order."""
+    return [field[0] for field in record._fields_]
+
+
+def _json(text: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text)
+    return found
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -27,6 +27,11 @@ SCHEDULE_STREAMS = ("current", "own")
 _BUILD_AGAIN = "with CANN sourced run: pip install --no-build-isolation --force-reinstall --no-deps . in qbsa's sources"
 
 
+def runtime() -> Any:
+    """torch.npu, which importing torch_npu adds to torch."""
+    return torch.npu  # type: ignore[attr-defined]
+
+
 class UnavailableError(RuntimeError):
     """There is no NPU part that works here; the text says why and what to do."""
 
@@ -49,9 +54,9 @@ class Npu:
             torch.ops.qbsa.enqueue_schedule(record, tensors)
             return
         device = tensors[0].device
-        current, own = torch.npu.current_stream(device), _own_stream(device)
+        current, own = runtime().current_stream(device), _own_stream(device)
         own.wait_stream(current)
-        with torch.npu.stream(own):
+        with runtime().stream(own):
             torch.ops.qbsa.enqueue_schedule(record, tensors)
         current.wait_stream(own)
 
@@ -170,9 +175,9 @@ def _minor(version: str) -> list[str]:
 
 @functools.cache
 def _soc(index: int) -> str:
-    return torch.npu.get_device_name(index)
+    return str(runtime().get_device_name(index))
 
 
 @functools.cache
 def _own_stream(device: torch.device) -> Any:
-    return torch.npu.Stream(device)
+    return runtime().Stream(device)

@@ -32,7 +32,9 @@ class Profile:
 
     def busiest_pipe(self) -> tuple[str, float]:
         """Column name and ratio of the pipe that is busy most."""
-        return kernels.busiest_pipe(self.report["columns"])
+        found = kernels.busiest_pipe(self.report["columns"])
+        assert found, "the clock reports every pipe"
+        return found
 
     def waits(self, kind: str) -> dict[str, list[tuple[str, float]]]:
         """Pipe -> (flag and place, share of the time of the cores of that kind), longest first; kind: AIC or AIV."""
@@ -75,7 +77,9 @@ def profile(
     """
     with library.clock(library.Clock(soc, trace, traced_groups)):
         torch.ops.qbsa.quant_block_sparse_attn(**inputs)
-        return Profile(case, library.current().clock_report())
+        twin = library.current()
+        assert isinstance(twin, library.TimedTwin)
+        return Profile(case, twin.clock_report())
 
 
 def profile_case(name: str, soc: str = "950PR", trace: Path | None = None, traced_groups: int = 1) -> Profile:

@@ -92,7 +92,7 @@ def write_paged_cache(
     """
     block = library.contract().constants["kBlockKeys"]
     counts = check.token_counts("kv_lens", kv_lens)
-    sizes = check.Sizes(**{"sum(kv_lens)": sum(counts)})
+    sizes = check.Sizes({"sum(kv_lens)": sum(counts)})
     sizes.tensor("key", key, FP8, ("sum(kv_lens)", "heads_kv", "columns"))
     sizes.tensor("value", value, FP8, ("sum(kv_lens)", "heads_kv", "columns"))
     sizes.tensor("k_descale", k_descale, torch.float32, ("sum(kv_lens)", "heads_kv"))
@@ -132,7 +132,7 @@ def _page_ids(given: torch.Tensor | torch.Generator | None, blocks: int, pages: 
     if isinstance(given, torch.Generator):
         return torch.randperm(pages, generator=given)[:blocks]
     check.python_type("page_ids", given, torch.Tensor, "a torch.Tensor, a torch.Generator or None")
-    check.Sizes(blocks=blocks).tensor("page_ids", given, check.INTEGER, ("blocks",))
+    check.Sizes({"blocks": blocks}).tensor("page_ids", given, check.INTEGER, ("blocks",))
     ids = given.to("cpu", torch.int64)
     outside = ids[(ids < 0) | (ids >= pages)]
     if len(outside):

@@ -4,6 +4,8 @@
 empty tensor, because an operator cannot return None.
 """
 
+from typing import Any
+
 import torch
 
 NAMESPACE = "qbsa"
@@ -40,7 +42,7 @@ def argument_types(schema: str) -> dict[str, str]:
     return {argument.name: str(argument.type) for argument in torch._C.parse_schema(schema).arguments}
 
 
-def defaults(schema: str) -> dict[str, object]:
+def defaults(schema: str) -> dict[str, Any]:
     """Keyword-only argument name -> its default."""
     arguments = torch._C.parse_schema(schema).arguments
     return {argument.name: argument.default_value for argument in arguments if argument.kwarg_only}

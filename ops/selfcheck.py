@@ -48,7 +48,7 @@ def _device(device: str, _: Path) -> str:
     if device == "cpu":
         return library.current().path.name
     npu.load(npu.device(device))
-    return f"{torch.npu.get_device_name(device)}, {npu.state()}"
+    return f"{npu.runtime().get_device_name(device)}, {npu.state()}"
 
 
 def _bundles(device: str, _: Path) -> str:
@@ -61,7 +61,7 @@ def _bundles(device: str, _: Path) -> str:
     return f"{len(files)} replay within tolerance, the worst element at {worst:.0%} of its bound"
 
 
-def _repeats(device: str, _: Path) -> str:
+def _repeats(device: str, _folder: Path) -> str:
     inputs = _inputs(device)
     first = _bits(_attend(inputs))
     for _ in range(_REPEATS):
@@ -94,9 +94,9 @@ def _capture(device: str, _: Path) -> str:
     inputs = _inputs(device)
     other = _inputs("cpu")["query"].roll(1, 0)
     _attend(inputs)
-    torch.npu.synchronize(device)
-    graph = torch.npu.NPUGraph()
-    with torch.npu.graph(graph):
+    npu.runtime().synchronize(device)
+    graph = npu.runtime().NPUGraph()
+    with npu.runtime().graph(graph):
         captured = _attend(inputs)
     inputs["query"].view(torch.uint8).copy_(other.view(torch.uint8))
     graph.replay()
@@ -112,19 +112,19 @@ def _profiler(device: str, folder: Path) -> str:
         started = time.monotonic()
         _attend(inputs)
         return f"{time.monotonic() - started:.3f} s for one call of {_shape(inputs)} on the host; no NPU, no timing"
-    started, ended = (torch.npu.Event(enable_timing=True) for _ in range(2))
+    started, ended = (npu.runtime().Event(enable_timing=True) for _ in range(2))
     started.record()
     for _ in range(_TIMED_CALLS):
         _attend(inputs)
     ended.record()
-    torch.npu.synchronize(device)
+    npu.runtime().synchronize(device)
     measured = f"measured {started.elapsed_time(ended) / _TIMED_CALLS * 1000:.0f} us a call of {_shape(inputs)}"
     import torch_npu
 
     handler = torch_npu.profiler.tensorboard_trace_handler(str(folder / "qbsa_profile"))
     with torch_npu.profiler.profile(on_trace_ready=handler):
         _attend(inputs)
-        torch.npu.synchronize(device)
+        npu.runtime().synchronize(device)
     return f"{measured}; trace in {folder / 'qbsa_profile'}"
 
 
@@ -148,8 +148,8 @@ def _attend(inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor | None]:
 
 
 def _plan(inputs: dict[str, Any]) -> torch.Tensor:
-    heads_q, heads_kv, head_dim = inputs["sparse_seq_len"].shape[1], *inputs["key"].shape[1::2]
-    lengths, ends = inputs["sparse_seq_len"], inputs["cu_seqlens_q"]
+    lengths, key, ends = inputs["sparse_seq_len"], inputs["key"], inputs["cu_seqlens_q"]
+    heads_q, heads_kv, head_dim = lengths.shape[1], key.shape[1], key.shape[3]
     return attention.quant_block_sparse_attn_metadata(lengths, heads_q, heads_kv, head_dim, cu_seqlens_q=ends)
 
 

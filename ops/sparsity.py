@@ -119,7 +119,7 @@ def block_scores(query: torch.Tensor, key: torch.Tensor, q_lens: Sequence[int], 
     """
     rows, keys = _block_sizes()
     q_lens, kv_lens = _both_lens(q_lens, kv_lens)
-    sizes = check.Sizes(**{"sum(q_lens)": sum(q_lens), "sum(kv_lens)": sum(kv_lens)})
+    sizes = check.Sizes({"sum(q_lens)": sum(q_lens), "sum(kv_lens)": sum(kv_lens)})
     sizes.tensor("query", query, check.FLOAT, ("sum(q_lens)", "heads_q", "columns"))
     sizes.tensor("key", key, check.FLOAT, ("sum(kv_lens)", "heads_kv", "columns"))
     if sizes["heads_kv"] < 1 or sizes["heads_q"] % sizes["heads_kv"] != 0:

@@ -39,13 +39,13 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 class Problem:
     """A checked call in the words of contract.h.
 
-    tensors: by the name of the pointer field that gets their address; None is address 0.
+    tensors: torch.Tensor, or None for address 0, by the name of the pointer field.
     numbers: every size, stride and mode by the name of its field, strides in elements.
     plan: the caller's metadata, if any.
     layout_q: the axes of query and q_descale.
     """
 
-    tensors: dict[str, torch.Tensor | None]
+    tensors: dict[str, Any]
     numbers: dict[str, Any]
     plan: torch.Tensor | None = None
     return_lse: bool = False
@@ -53,7 +53,8 @@ class Problem:
 
     @property
     def device(self) -> torch.device:
-        return self.tensors["sparse_seq_len"].device
+        device: torch.device = self.tensors["sparse_seq_len"].device
+        return device
 
 
 def check_types(arguments: dict[str, Any], types: dict[str, str]) -> None:
@@ -73,7 +74,7 @@ def check_types(arguments: dict[str, Any], types: dict[str, str]) -> None:
             check.dense_tensor(name, value, wanted)
         else:
             check.python_type(name, value, _PYTHON_TYPES[kind], wanted)
-        if isinstance(value, numbers.Integral) and not _INT64.min <= value <= _INT64.max:
+        if isinstance(value, numbers.Integral) and not _INT64.min <= int(value) <= _INT64.max:
             check.refuse(ValueError, name, "must fit in 64 bits", value)
 
 
@@ -115,12 +116,14 @@ def attention_problem(
     _layouts(layout_q, layout_kv, layout_sparse_indices)
     check.one_of(NotImplementedError, "layout_out", layout_out, LAYOUTS_OUT)
     _reserved(cu_seqlens_kv, seqused_q)
-    _require(cu_seqlens_q=cu_seqlens_q, seqused_kv=seqused_kv, block_table=block_table)
+    cu_seqlens_q = _required("cu_seqlens_q", cu_seqlens_q)
+    seqused_kv = _required("seqused_kv", seqused_kv)
+    block_table = _required("block_table", block_table)
     _softmax_scale(softmax_scale)
 
     device = query.device
     query_axes = ("T", "N1") if layout_q == "TND" else ("N1", "T")
-    sizes = check.Sizes(device, D=head_dim, token=block_keys)
+    sizes = check.Sizes({"D": head_dim, "token": block_keys}, device)
     sizes.tensor("query", query, _FP8, (*query_axes, "D"))
     sizes.tensor("key", key, _FP8, ("P", "N2", "token", "D"))
     _group(contract, sizes["N1"], sizes["N2"], "query", "key")
@@ -212,7 +215,7 @@ def metadata_problem(
         check.refuse(ValueError, "max_kv_splits", "must be 0 (as many as pay), 1 (none) or more", max_kv_splits)
     _group(contract, num_heads_q, num_heads_kv, "num_heads_q", "num_heads_kv")
 
-    sizes = check.Sizes(sparse_seq_len.device, N1=num_heads_q, N2=num_heads_kv)
+    sizes = check.Sizes({"N1": num_heads_q, "N2": num_heads_kv}, sparse_seq_len.device)
     sizes.tensor("sparse_seq_len", sparse_seq_len, torch.int32, ("B", "N1", "Qb"))
     for name, tensor, axis in (("cu_seqlens_q", cu_seqlens_q, "B+1"), ("seqused_kv", seqused_kv, "B")):
         if tensor is not None:
@@ -242,10 +245,10 @@ def _reserved(cu_seqlens_kv: torch.Tensor | None, seqused_q: torch.Tensor | None
             check.refuse(ValueError, name, "is reserved and must be None", "a tensor")
 
 
-def _require(**arguments: torch.Tensor | None) -> None:
-    for name, value in arguments.items():
-        if value is None:
-            check.refuse(TypeError, name, "is required and must be a torch.Tensor", "None")
+def _required(name: str, value: torch.Tensor | None) -> torch.Tensor:
+    if value is None:
+        check.refuse(TypeError, name, "is required and must be a torch.Tensor", "None")
+    return value
 
 
 def _softmax_scale(scale: float) -> None:

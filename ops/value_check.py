@@ -59,10 +59,10 @@ def check_attention(problem: Problem) -> None:
     live = torch.arange(block_keys) < live_keys[..., None]
     for name, rows in (("query", of_sequences), ("key", live), ("value", live)):
         _check_data(name, tensors[name], rows.expand(tensors[name].shape[:-1]))
-    for name, rows in (("q_descale", of_sequences), ("k_descale", live[..., None]), ("v_descale", None)):
+    everywhere = torch.tensor(True)
+    for name, rows in (("q_descale", of_sequences), ("k_descale", live[..., None]), ("v_descale", everywhere)):
         scales = tensors[name]
-        bad = ~(scales >= 0) | scales.isinf()
-        _refuse_where(name, scales, bad if rows is None else bad & rows, "must be finite and >= 0")
+        _refuse_where(name, scales, (~(scales >= 0) | scales.isinf()) & rows, "must be finite and >= 0")
 
 
 def check_metadata(problem: Problem) -> None:

@@ -41,7 +41,7 @@ def test_wheel_holds_modules_libraries_and_kernel_sources(tmp_path):
         names = archive.namelist()
         metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
     libraries = [*((name, False) for name in isa.names()), (isa.checked(), True)]
-    expected = {f"qbsa/{path.name}" for path in files_of("ops/*.py")}
+    expected = {f"qbsa/{path.name}" for path in files_of("ops/*.py", "ops/py.typed")}
     expected |= {f"qbsa/{isa.library_name(*library)}" for library in libraries} | {"qbsa/_build.json"}
     data = files_of("kernels_ascendc/*.h", "kernels_ascendc/*.asc", "kernels_ascendc/*.txt")
     data += files_of("metadata/*.h", "metadata/*.aicpu", "bundles/*.pt")
