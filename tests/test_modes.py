@@ -55,3 +55,24 @@ def test_the_effect_log_has_a_line_for_each_instruction(monkeypatch, tmp_path, n
     softmax = [line for line in lines if "call=vector_function_qbsa::exponentials<false>" in line]
     assert len(softmax) == 4  # a macro-block, an AIV
     assert all(("write=UB" in line) == (name == "race") for line in softmax)  # known where accesses are checked
+
+
+@pytest.mark.parametrize(("rule", "queued"), [("pipe", True), ("core", False)])
+def test_a_wait_may_hold_up_its_whole_core(monkeypatch, tmp_path, rule, queued):
+    """The program itself waits then, and no pipe has the wait in its queue."""
+    log = tmp_path / "effects"
+    inputs = cases.make_inputs(CASES[1])
+    expected = qbsa.quant_block_sparse_attn(**inputs)
+    monkeypatch.setenv("QBSA_TWIN_LOG", str(log))
+    monkeypatch.setenv("QBSA_TWIN_WAIT", rule)
+    with library.mode("race"):
+        results = qbsa.quant_block_sparse_attn(**inputs)
+    assert all(torch.equal(x.view(torch.uint8), y.view(torch.uint8)) for x, y in zip(results, expected))
+    text = log.read_text()
+    assert ("cross-wait=" in text) == queued and "cross-set=" in text
+
+
+def test_an_unknown_rule_of_waits_is_refused(monkeypatch):
+    monkeypatch.setenv("QBSA_TWIN_WAIT", "group")
+    with pytest.raises(RuntimeError, match='QBSA_TWIN_WAIT must be pipe or core; got "group"'):
+        qbsa.quant_block_sparse_attn(**cases.make_inputs(CASES[1]))

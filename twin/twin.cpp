@@ -130,6 +130,15 @@ const char* meaning_of(qbsa::i32 status)
     return "the kernel left an unknown status";
 }
 
+// Error for a value that is neither rule.
+bool wait_blocks_core()
+{
+    const char* rule = std::getenv("QBSA_TWIN_WAIT");
+    const std::string text = rule ? rule : "pipe";
+    if (text == "pipe" || text == "core") return text == "core";
+    throw twin::Error("QBSA_TWIN_WAIT must be pipe or core; got \"" + text + "\"");
+}
+
 twin::LaunchOptions options_of(const qbsa::AttentionArgs& args)
 {
     twin::LaunchOptions options;
@@ -138,6 +147,7 @@ twin::LaunchOptions options_of(const qbsa::AttentionArgs& args)
     options.gm = twin::attention_tensors(args);
     options.names = twin::attention_names();
     options.mutation = mutation.get();
+    options.wait_blocks_core = wait_blocks_core();
     return options;
 }
 

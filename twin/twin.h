@@ -1,6 +1,9 @@
 // What libqbsa_twin*.so exports beyond kernels_ascendc/qbsa.h.
 //
-// Environment: QBSA_TWIN_LOG=FILE appends a line for each instruction that runs (twin/engine/log.h).
+// Environment:
+//   QBSA_TWIN_LOG=FILE   appends a line for each instruction that runs (twin/engine/log.h)
+//   QBSA_TWIN_WAIT=core  a cross-core wait holds up all pipes of its core, as on older architectures; pipe, the
+//                        default: its own pipe alone
 #pragma once
 #include "../kernels_ascendc/qbsa.h"
 
