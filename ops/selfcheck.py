@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from . import attention, bundle, library, npu
+from . import attention, bench, bundle, cases, kernels, library, npu
 from .plan import check_plan
 
 _REPEATS = 3
@@ -72,7 +72,7 @@ def _repeats(device: str, _folder: Path) -> str:
 def _plans(device: str, _: Path) -> str:
     inputs = _inputs(device)
     batch, heads_q, q_blocks = inputs["sparse_seq_len"].shape
-    metadata = _plan(inputs)
+    metadata = cases.make_plan(inputs)
     check_plan(metadata, batch=batch, heads_q=heads_q, q_blocks=q_blocks)
     _same(_bits(_attend(inputs)), _bits(_attend(inputs | {"metadata": metadata})), "a call with a plan")
     return "a plan made before the call gives the same bits"
@@ -106,7 +106,7 @@ def _capture(device: str, _: Path) -> str:
 
 def _profiler(device: str, folder: Path) -> str:
     inputs = _inputs(device)
-    inputs["metadata"] = _plan(inputs)
+    inputs["metadata"] = cases.make_plan(inputs)
     _attend(inputs)
     if device == "cpu":
         started = time.monotonic()
@@ -119,13 +119,10 @@ def _profiler(device: str, folder: Path) -> str:
     ended.record()
     npu.runtime().synchronize(device)
     measured = f"measured {started.elapsed_time(ended) / _TIMED_CALLS * 1000:.0f} us a call of {_shape(inputs)}"
-    import torch_npu
-
-    handler = torch_npu.profiler.tensorboard_trace_handler(str(folder / "qbsa_profile"))
-    with torch_npu.profiler.profile(on_trace_ready=handler):
-        _attend(inputs)
-        npu.runtime().synchronize(device)
-    return f"{measured}; trace in {folder / 'qbsa_profile'}"
+    settings, files = bench.Settings(device), folder / "qbsa_profile"
+    bench.profile_npu(lambda: _attend(inputs), files, settings)
+    us = kernels.time_per_call(kernels.matching(kernels.read(files)), settings.repeats)
+    return f"{measured}, {us:.0f} us of it in our kernels by the profiler; files in {files}"
 
 
 _CHECKS: tuple[tuple[str, Callable[[str, Path], str]], ...] = (
@@ -145,12 +142,6 @@ def _inputs(device: str) -> dict[str, Any]:
 
 def _attend(inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor | None]:
     return attention.quant_block_sparse_attn(**inputs)
-
-
-def _plan(inputs: dict[str, Any]) -> torch.Tensor:
-    lengths, key, ends = inputs["sparse_seq_len"], inputs["key"], inputs["cu_seqlens_q"]
-    heads_q, heads_kv, head_dim = lengths.shape[1], key.shape[1], key.shape[3]
-    return attention.quant_block_sparse_attn_metadata(lengths, heads_q, heads_kv, head_dim, cu_seqlens_q=ends)
 
 
 def _bits(result: tuple[torch.Tensor, torch.Tensor | None]) -> list[torch.Tensor]:
