@@ -4,6 +4,7 @@ On the checked twin: no access outside a tensor, whatever the values say.
 """
 
 import ctypes
+import math
 
 import cases
 import pytest
@@ -262,6 +263,18 @@ def test_a_value_scale_is_applied_as_it_is(scale):
         check(inputs, v_descale=v_descale)
     else:
         assert not out[:, 2:].isfinite().any()
+
+
+@pytest.mark.parametrize("mask_mode", [0, 3])
+def test_zero_scales_make_scores_of_zero(mask_mode):
+    """As of an all-zero row or key: a query of scale 0 weighs all keys that it sees alike."""
+    inputs = make(mask_mode)
+    q_descale, k_descale = inputs["q_descale"].clone(), inputs["k_descale"].clone()
+    q_descale[139, 1], k_descale[:, :, ::3] = 0.0, 0.0
+    out, lse = check(inputs, q_descale=q_descale, k_descale=k_descale)
+    seen = 300  # by the last row of the first sequence
+    assert lse[1, 139] == pytest.approx(math.log(seen), abs=compare.LSE_CAP * compare.LSE_CAP_OFFSET)
+    assert torch.equal(attend(inputs, q_descale=0 * q_descale)[1][1, 139], lse[1, 139])
 
 
 def test_negative_scales_are_signs():
