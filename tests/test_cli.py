@@ -2,8 +2,11 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from qbsa import bundle, cli, console
@@ -11,6 +14,7 @@ from qbsa import bundle, cli, console
 COMMANDS = ["env", "selfcheck", "bench", "kernels", "profile", "explain", "plan"]
 ACTIONS = ["make", "verify", "diff", "manifest", "list"]
 ALL = [[name] for name in COMMANDS] + [["bundle", action] for action in ACTIONS]
+ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = str(bundle.committed()[0])
 
 
@@ -102,3 +106,22 @@ def test_tables_line_up():
     assert console.table(("name", "n", "note"), [("a", "10", ""), ("bcdef", "9", "x y")]) == (
         "name    n  note\na      10\nbcdef   9  x y"
     )
+
+
+def documented_commands():
+    """What follows `python -m qbsa` in documents and in the examples of --help, comments behind # or 2 spaces apart."""
+    texts = [path.read_text() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]]
+    texts += [path.read_text() for path in ROOT.glob("ops/*cli.py")]
+    found = {line for text in texts for line in re.findall(r"^python -m qbsa (\S.*)$", text, re.M)}
+    return sorted(re.split(r"#|  |\"\"\"", line)[0].strip() for line in found)
+
+
+@pytest.mark.parametrize("command", documented_commands())
+def test_a_documented_command_is_one(command):
+    words = shlex.split(command)
+    if words != ["--help"]:
+        assert callable(cli._parser().parse_args(words).run)
+
+
+def test_documented_commands_are_found():
+    assert len(documented_commands()) > 30
