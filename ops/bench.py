@@ -214,7 +214,7 @@ def profile_npu(call: Callable[[], Any], folder: Path, settings: Settings) -> No
     ) as recorder:
         for _ in range(settings.warmups + settings.repeats):
             call()
-            npu.runtime().synchronize()
+            npu.runtime().synchronize(settings.device)
             recorder.step()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,10 @@ class Element:
 
     def __str__(self) -> str:
         place = f"batch {self.batch}, head {self.head}, row {self.row}, column {self.column}"
-        of = f"{self.of_tolerance:.3g} tolerances, {self.of_cap:.0%} of its cap"
-        return f"{place}: {self.got:.6g}, expected {self.expected:.6g}, off by {of}"
+        values = f"{place}: {self.got:.6g}, expected {self.expected:.6g}"
+        if math.isinf(self.of_cap):
+            return f"{values}: only one of both is finite"
+        return f"{values}, off by {self.of_tolerance:.3g} tolerances, {self.of_cap:.0%} of its cap"
 
 
 @dataclass(frozen=True)

@@ -165,12 +165,12 @@ class Profiler:
 
 
 def test_npu_by_the_profiler(monkeypatch, tmp_path):
-    profiler = Profiler()
+    profiler, waited = Profiler(), []
     monkeypatch.setitem(sys.modules, "torch_npu", types.SimpleNamespace(profiler=profiler))
-    monkeypatch.setattr(torch, "npu", types.SimpleNamespace(synchronize=lambda: None), raising=False)
+    monkeypatch.setattr(torch, "npu", types.SimpleNamespace(synchronize=waited.append), raising=False)
     monkeypatch.setattr(npu, "device", lambda _: torch.device("cpu"))
     timing = bench.time_one(SOURCE, bench.Settings("npu", keep=tmp_path))
-    assert profiler.steps == 7
+    assert profiler.steps == 7 and waited == ["npu"] * 7
     assert profiler.asked["schedule"] == {"wait": 0, "warmup": 2, "active": 5, "repeat": 1}
     assert profiler.asked["experimental_config"] == {"profiler_level": "Level1", "aic_metrics": "PipeUtilization"}
     assert timing.us == 70 + 2 * 4 and timing.runs == (70, 71, 72, 73, 74)

@@ -10,7 +10,7 @@ import qbsa
 import torch
 from cases import Case
 from device import DEVICE, attend, moved
-from qbsa import cli, npu
+from qbsa import bundle, cli, npu
 
 CASE = Case("small", (4, 2), (140, 9), (200, 50), "random", 2)
 
@@ -94,6 +94,18 @@ def test_splits():
     )
     on_cpu = expected(metadata=metadata.cpu())
     assert same(qbsa.quant_block_sparse_attn(**arguments, metadata=metadata), on_cpu)
+
+
+def test_recorded_calls_replay_on_the_cpu(tmp_path):
+    arguments = moved(inputs())
+    pages = arguments["key"].shape[0]
+    with qbsa.capture(tmp_path) as recorded:
+        result = qbsa.quant_block_sparse_attn(**arguments)
+    (stored,) = map(bundle.load, recorded.paths)
+    assert same(result, (stored.expected, stored.expected_lse))
+    assert len(stored.inputs["key"]) <= pages and "recorded on npu:0" in stored.origin
+    assert same(bundle.result(stored, "cpu"), expected())
+    assert cli.main(["bundle", "diff", str(recorded.paths[0]), "--device", str(DEVICE)]) == 0
 
 
 def test_env_command(virtual, capsys):
