@@ -79,6 +79,9 @@ class Result:
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
 
+    def is_estimate(self, case: str) -> bool:
+        return any(timing.case == case and timing.error is not None for timing in self.timings)
+
     def us_of(self, case: str) -> float | None:
         """None if the case was not timed."""
         return next((timing.us for timing in self.timings if timing.case == case), None)

@@ -9,7 +9,8 @@ from .bench import Result
 
 
 def draw(ours: Result, other: Result | None, path: Path) -> None:
-    """One group of bars a case, on a logarithmic axis; over them the times, and how many times as long the other takes.
+    """One group of bars a case, on a logarithmic axis; over them its time (~: an estimate), and how many times as long
+    the other takes.
 
     Cases that were not timed are left out. RuntimeError without matplotlib, or if nothing was timed.
     """
@@ -22,12 +23,13 @@ def draw(ours: Result, other: Result | None, path: Path) -> None:
     width = 0.8 / len(results)
     for index, result in enumerate(results):
         offset = (index - (len(results) - 1) / 2) * width
-        shown = [(at + offset, us) for at, case in enumerate(timed) if (us := result.us_of(case))]
+        shown = [(at + offset, case, us) for at, case in enumerate(timed) if (us := result.us_of(case))]
         color = pictures.COLORS[index]
         label = f"{result.name}: {result.source}, {result.device}, {result.date}"
-        axes.bar([x for x, _ in shown], [us for _, us in shown], 0.92 * width, color=color, label=label)
-        for x, us in shown:
-            axes.text(x, us, pictures.number(us), ha="center", va="bottom", fontsize=8, color="0.25")
+        axes.bar([x for x, *_ in shown], [us for *_, us in shown], 0.92 * width, color=color, label=label)
+        for x, case, us in shown:
+            text = ("~" if result.is_estimate(case) else "") + pictures.number(us)
+            axes.text(x, us, text, ha="center", va="bottom", fontsize=8, color="0.25")
     for at, case in enumerate(timed):
         mine, theirs = ours.us_of(case), other.us_of(case) if other else None
         if mine and theirs:

@@ -147,7 +147,8 @@ def _rows(ours: bench.Result, other: bench.Result | None) -> tuple[list[str], li
     head += [other.name + " us", "ratio"] if other else []
     rows = []
     for timing in ours.timings:
-        row = [timing.case, str(timing.entries), _number(timing.us)]
+        estimate = "~" if ours.is_estimate(timing.case) else ""
+        row = [timing.case, str(timing.entries), estimate + _number(timing.us)]
         row.append(f"{max(timing.runs) / min(timing.runs):.2f}" if timing.runs else "-")
         row.append(_number(timing.us and timing.us / max(1, timing.entries) * 1000))
         row.append("{} {:.2f}".format(*kernels.busiest_pipe(timing.columns)) if timing.columns else "-")

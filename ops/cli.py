@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import os
 import pickle
 import platform
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         answer = options.run(options, console)
         if options.json:
-            print(json.dumps(answer.data, indent=1, default=str))
+            print(json.dumps(_finite(answer.data), indent=1, default=str))
         elif answer.text and not options.quiet:
             print(answer.text)
         sys.stdout.flush()
@@ -65,6 +66,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"python -m qbsa {options.command}: {answer.failure}", file=sys.stderr)
         return 1
     return 0
+
+
+def _finite(data: Any) -> Any:
+    """JSON has no NaN and no inf: they become strings."""
+    if isinstance(data, dict):
+        return {name: _finite(value) for name, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_finite(value) for value in data]
+    return str(data) if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def _parser() -> argparse.ArgumentParser:

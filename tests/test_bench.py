@@ -1,6 +1,7 @@
 """The bench command: devices, comparisons, what it writes; the NPU's profiler by a stand-in that notes its calls."""
 
 import csv
+import dataclasses
 import json
 import sys
 import types
@@ -82,6 +83,9 @@ def test_ratios_stand_over_the_bars(tmp_path, monkeypatch):
     monkeypatch.setattr(Axes, "text", lambda self, x, y, text, **_: written.append(text))
     bench_chart.draw(result(100.0), result(250.0, "other"), tmp_path / "x.png")
     assert written == ["100", "250", "2.50x"]
+    guessed = dataclasses.replace(result(100.0).timings[0], error=0.02)
+    bench_chart.draw(dataclasses.replace(result(0.0), timings=(guessed,)), None, tmp_path / "x.png")
+    assert written[3:] == ["~100"]
     with pytest.raises(RuntimeError, match="no case was timed"):
         bench_chart.draw(result(None), None, tmp_path / "x.png")
 

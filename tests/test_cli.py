@@ -51,6 +51,13 @@ def test_json_is_all_of_stdout(arguments, capsys):
     assert json.loads(capsys.readouterr().out)
 
 
+def test_json_has_no_nan(capsys, monkeypatch):
+    answer = console.Answer("", {"a": [float("nan"), 1.5], "b": (float("-inf"),)})
+    monkeypatch.setattr(cli, "_env", lambda *_: answer)
+    assert cli.main(["env", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {"a": ["nan", 1.5], "b": ["-inf"]}
+
+
 def test_selfcheck_as_json(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(cli.selfcheck, "run", lambda *_: (False, "ok  device\nFAILED  bundles"))
     assert cli.main(["selfcheck", "--device", "cpu", "-o", str(tmp_path / "r.txt"), "--json"]) == 1
