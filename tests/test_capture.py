@@ -1,5 +1,6 @@
 """Recorded calls: what a bundle of one holds, which calls are seen, and what is refused."""
 
+import itertools
 import json
 
 import make_bundle
@@ -11,14 +12,17 @@ from qbsa import bundle, cases, cli
 SMALL = cases.Case("", (4, 2), (200, 30), (300, 400), blocks=2)
 
 
-def interleaved(inputs, pad):
-    """The arguments with K, V and K scales of a page side by side, pad bytes behind, and pages that nobody uses."""
+def interleaved(inputs, lead, pad):
+    """The arguments with K, V and K scales of a page side by side, lead and pad bytes around, in twice the pages."""
     parts = [inputs[name] for name in ("key", "value", "k_descale")]
     pages = len(parts[0])
-    sizes = [part[0].nbytes for part in parts]
-    storage = torch.full((2 * pages, sum(sizes) + pad), 0x7F, dtype=torch.uint8)
+    filler = -lead % 4  # fp32 scales lie at multiples of 4
+    key_bytes, value_bytes, scale_bytes = (part[0].nbytes for part in parts)
+    split = (lead, key_bytes, value_bytes, filler, scale_bytes, pad)
+    storage = torch.full((2 * pages, sum(split)), 0x7F, dtype=torch.uint8)
     place = torch.randperm(2 * pages, generator=torch.Generator().manual_seed(3))[:pages]
-    views = [s.view(p.dtype).unflatten(1, p.shape[1:]) for s, p in zip(storage.split([*sizes, pad], 1), parts)]
+    sections = itertools.compress(storage.split(split, 1), (0, 1, 1, 0, 1, 0))
+    views = [section.view(part.dtype).unflatten(1, part.shape[1:]) for section, part in zip(sections, parts)]
     for view, part in zip(views, parts):
         view.view(torch.uint8)[place] = part.view(torch.uint8)
     table = place[inputs["block_table"].long()].int()
@@ -43,8 +47,9 @@ def test_a_recorded_call_replays_bit_for_bit(tmp_path, capsys):
     assert "4 of 4 bundles replay within tolerance" in capsys.readouterr().out
 
 
-def test_only_pages_in_use_are_stored_and_their_layout_stays(tmp_path):
-    call = interleaved(cases.make_inputs(SMALL), pad=100)
+@pytest.mark.parametrize("lead", [0, 2])
+def test_only_pages_in_use_are_stored_and_their_layout_stays(tmp_path, lead):
+    call = interleaved(cases.make_inputs(SMALL), lead, pad=100)
     [path], [(out, _)] = record(tmp_path, call)
     stored = bundle.load(path)
     blocks = sum(-(-length // 128) for length in SMALL.kv_lens)
