@@ -1,8 +1,8 @@
 // The effect log: a line for each instruction when it takes effect, made for grep:
 //
-//   kernel=0 group=0 core=AIC pipe=MTE2 seq=42 call=DataCopy_Nd2Nz at=pages.h:25 write=L1[0x8000,0xc000)key[0]
-//   read=GM[0x0,0x4000)key group=0 core=AIC pipe=MTE2 seq=43 call=SetFlag at=cube.h:133 set=MTE2_MTE1:2
-//   name=kKeyLoaded[0]
+//   kernel=0 group=0 core=AIC pipe=MTE2 seq=42 call=DataCopy_Nd2Nz at=pages.h:25 (goes on in the same line)
+//       write=L1[0x8000,0xc000)key[0] read=GM[0x0,0x4000)key
+//   kernel=0 group=0 core=AIC pipe=MTE2 seq=43 call=SetFlag at=cube.h:133 set=MTE2_MTE1:2 name=kKeyLoaded[0]
 //
 // seq is the place in the core's program. GM addresses count from the start of their tensor. Ranges of strided accesses
 // are from the first to the last byte; those of vector functions are whole data blocks and known in the checked

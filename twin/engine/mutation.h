@@ -3,10 +3,10 @@
 //
 //   drop CORE SEQUENCE
 //   pipe CORE SEQUENCE PIPE                          queued on another pipe
-//   add CORE SEQUENCE set|wait|cross-set|cross-wait PIPE EVENT|- ID   before that instruction
+//   add CORE SEQUENCE KIND PIPE EVENT|- ID           before that instruction; KIND: set, wait, cross-set, cross-wait
 //   fence INDEX FUNCTION                             drops LocalMemBar number INDEX of a vector function
-//   halve MEMORY BEGIN SLOT_BYTES                    half the distance between the slots of the buffer that begins
-//   there stride FILE:LINE PARAMETER                       one more
+//   halve MEMORY BEGIN SLOT_BYTES                    half the distance between slots of the buffer that begins there
+//   stride FILE:LINE PARAMETER                       one more
 #pragma once
 #include <map>
 #include <sstream>
