@@ -16,7 +16,8 @@ import torch
 import workloads
 from qbsa import cases, library, plan, profile
 
-ENTRIES = (1, 2, 3, 4, 7, 8, 12)
+ENTRIES = (1, 2, 3, 4, 8, 16, 31, 32, 63, 64)
+LONGEST = max(ENTRIES)
 TASKS = (8, 16)  # heads of one KV head: after the first, K and V come from the L2
 ROWS = {"": (128, 72), "Short": (64, 1)}  # of a query block, by the kind in the names of weights
 # Lists and cores: one list in many pieces, and several cut once or more.
@@ -103,7 +104,7 @@ def _one_more(soc: str, rows: int, entries: int) -> tuple[float, float]:
     """Cycles of one more list in a call, and what is left of the call without any."""
     cycles = []
     for tasks in TASKS:
-        inputs = cases.make_inputs(cases.Case("", (tasks, 1), (rows,), (16 * 128,), max(entries, 1)))
+        inputs = cases.make_inputs(cases.Case("", (tasks, 1), (rows,), (LONGEST * 128,), max(entries, 1)))
         inputs["sparse_seq_len"].fill_(entries)
         cycles.append(time_call(soc, inputs, 1, 1)[0][-1])
     one = (cycles[1] - cycles[0]) / (TASKS[1] - TASKS[0])
