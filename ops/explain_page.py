@@ -95,7 +95,7 @@ def draw_density(explained: Explanation) -> Any:
     left, right = figure.subplots(1, 2)
     left.bar(range(len(per_head)), per_head, color=_BLUE)
     left.axhline(lists.density.share * 100, color=_ORANGE, linewidth=1.2)
-    left.set(xlabel="query head", ylabel="selected of visible (%)", ylim=(0, max([1.0, *per_head]) * 1.15))
+    left.set(xlabel="query head", ylabel="selected of visible (%)", ylim=(0, min(105.0, 1.15 * max([1.0, *per_head]))))
     _draw_lengths(right, explained)
     right.legend(frameon=False, fontsize=9)
     for axes in (left, right):
