@@ -146,7 +146,7 @@ def compile_variant(folder, isa, checked):
     unfinished = target.with_suffix(f".{os.getpid()}.tmp")
     variant = [
         *(SANITIZED if SANITIZE else ()),
-        f"-march={isa}",
+        *ISA["compiler_options"](isa),
         f"-DQBSA_TWIN_CHECKED={int(checked)}",
         *(f"-I{folder}" for folder in INCLUDES),
     ]

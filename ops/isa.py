@@ -7,14 +7,15 @@ import functools
 import platform
 from pathlib import Path
 
-# machine -> (name, which is also the compiler's -march, and the CPU flags it adds to the one before), oldest first.
+# machine -> (name, options of the compiler, CPU flags it adds to the one before), oldest first.
 _LEVELS = {
     "x86_64": (
-        ("x86-64-v2", "cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3"),
-        ("x86-64-v3", "abm avx avx2 bmi1 bmi2 f16c fma movbe xsave"),
-        ("x86-64-v4", "avx512f avx512bw avx512cd avx512dq avx512vl"),
+        ("x86-64-v2", "-march=x86-64-v2", "cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3"),
+        ("x86-64-v3", "-march=x86-64-v3", "abm avx avx2 bmi1 bmi2 f16c fma movbe xsave"),
+        ("x86-64-v4", "-march=x86-64-v4", "avx512f avx512bw avx512cd avx512dq avx512vl"),
+        ("x86-64-v4-bf16", "-march=x86-64-v4 -mavx512bf16", "avx512_bf16"),
     ),
-    "aarch64": (("armv8-a", ""),),
+    "aarch64": (("armv8-a", "-march=armv8-a", ""),),
 }
 # The checked twin is built once: for this level, or for the oldest one where the building machine lacks it.
 _CHECKED = "x86-64-v3"
@@ -25,7 +26,13 @@ def names(machine: str | None = None) -> list[str]:
     machine = machine or platform.machine()
     if machine not in _LEVELS:
         raise RuntimeError(f"qbsa runs on Linux on {' or '.join(_LEVELS)}; this machine is {machine!r}")
-    return [name for name, _ in _LEVELS[machine]]
+    return [name for name, _, _ in _LEVELS[machine]]
+
+
+def compiler_options(name: str) -> list[str]:
+    """What tells the compiler to build for the instruction set `name`; a name that is none of ours is its -march."""
+    known = {level: options.split() for levels in _LEVELS.values() for level, options, _ in levels}
+    return known.get(name, [f"-march={name}"])
 
 
 @functools.cache
@@ -34,7 +41,7 @@ def supported() -> list[str]:
     present = _cpu_flags()
     known = names()
     levels = _LEVELS[platform.machine()]
-    for count, (_, flags) in enumerate(levels):
+    for count, (_, _, flags) in enumerate(levels):
         if not present.issuperset(flags.split()):
             return known[:count]
     return known

@@ -289,6 +289,32 @@ static void test_mmad(uint16_t m, uint16_t n, uint16_t k)
     CHECK(touched == 0);  // nothing outside of m x n
 }
 
+// Every code but NaN, times one.
+static void test_mmad_codes()
+{
+    const uint16_t m = 16, n = 32, k = 32;
+    std::vector<fp8_e4m3fn_t> a(m * k), identity(n * k, {0});
+    for (uint32_t i = 0; i < a.size(); ++i) a[i].bits = uint8_t((i & 0x7F) == twin::kE4m3Nan ? 0 : i);
+    for (uint32_t i = 0; i < n; ++i) identity[i * k + i].bits = 0x38;
+    std::vector<float> c(m * n);
+    CHECK(run_aic([&] {
+              load_operand(TPosition::A1, TPosition::A2, 0, a, m, k);
+              load_operand(TPosition::B1, TPosition::B2, 65536, identity, n, k);
+              SetFlag<HardEvent::MTE1_M>(0);
+              WaitFlag<HardEvent::MTE1_M>(0);
+              Mmad(LocalTensor<float>(TPosition::CO1, 0, 512), LocalTensor<fp8_e4m3fn_t>(TPosition::A2, 0, 512),
+                   LocalTensor<fp8_e4m3fn_t>(TPosition::B2, 0, 1024), MmadParams(m, n, k, 0, false, true));
+              PipeBarrier<PIPE_ALL>();
+              auto bytes = peek(twin::Memory::kL0C, 2048);
+              std::memcpy(c.data(), bytes.data(), bytes.size());
+          }) == "");
+    uint32_t wrong = 0;
+    for (uint32_t i = 0; i < m; ++i) {
+        for (uint32_t j = 0; j < n; ++j) wrong += c[j / 16 * 256 + i * 16 + j % 16] != twin::decode(a[i * k + j]);
+    }
+    CHECK(wrong == 0);
+}
+
 static void test_mmad_nan()
 {
     std::vector<fp8_e4m3fn_t> a(16 * 32, {0x38}), b(16 * 32, {0});
@@ -398,9 +424,11 @@ int main()
     test_mmad(128, 256, 128);
     test_mmad(128, 128, 256);
     test_mmad(37, 45, 77);
+    test_mmad(37, 45, 78);
     test_mmad(1, 16, 32);
     test_mmad<half>(37, 45, 77);
     test_mmad<bfloat16_t>(64, 50, 128);
+    test_mmad_codes();
     test_mmad_nan();
     test_fixpipe();
     test_tensors();

@@ -12,10 +12,11 @@ constexpr uint32_t kFractalRowBytes = kFractal / qbsa::arch::kFractalRows;
 
 inline uint32_t round_up_16(uint32_t value) { return (value + 15) / 16 * 16; }
 
-// Transposes 16 x 16 bytes; pitches in bytes. Four perfect shuffles of the rows are a transposition.
-inline void transpose_16x16(uint8_t* to, uint32_t to_pitch, const uint8_t* from, uint32_t from_pitch)
+// Transposes 16 x 16 elements; pitches in elements. Four perfect shuffles of the rows are a transposition.
+template <typename T>
+inline void transpose_16x16(T* to, uint32_t to_pitch, const T* from, uint32_t from_pitch)
 {
-    typedef uint8_t Row __attribute__((vector_size(16)));
+    typedef T Row __attribute__((vector_size(16 * sizeof(T))));
     Row row[16], next[16];
     for (int i = 0; i < 16; ++i) std::memcpy(&row[i], from + i * from_pitch, sizeof(Row));
     for (int round = 0; round < 4; ++round) {
