@@ -3,12 +3,13 @@
 //
 //   MTE2  Q, K, V -> L1         kKeyLoaded (and Q), kValueLoaded   ->  MTE1   (back: the same ids)
 //   MTE1  L1 -> L0A, L0B        the L0 slot                        ->  M      (back: the same)
-//   M     L0C                   kScoresDone, kPvDone per L0C slot  ->  FIX    (back: the same ids)
+//   M     L0C                   kScoresDone, kPvDone per L0C slot  ->  FIX    (back: kScoresDone)
 //   FIX   L0C -> UB of the AIVs kScoresReady, kPvReady             ->  AIV V  (back: kScoresFree, kPvFree)
 //   AIV MTE3 -> L1              kProbsReady                        ->  MTE1
 //
-// P has no way back: vector.h says why. Nor has Q: its slot was last read for a task before the last, so before the keys
-// in whose slot its first keys go.
+// What has no way back is free by then anyway. P: vector.h says why. The L0C slot of pv: P of t, which it is multiplied
+// from, is made by AIVs that have waited for pv of t - 2. The slot of Q: it was last read for a task before the last, so
+// before the keys in whose slot its first keys go.
 #pragma once
 #include "kernel_operator.h"
 
@@ -26,7 +27,7 @@ enum CubeLoad : int32_t {
     kValueLoaded = kKeyLoaded + l1::kSlots,
     kCubeLoads = kValueLoaded + kLagSlots
 };
-// Ids of M_FIX and FIX_M.
+// Ids of M_FIX and, scores only, FIX_M.
 enum CubeProduct : int32_t { kScoresDone = 0, kPvDone = 1, kCubeProducts = kPvDone + l0c::kPvSlots };
 static_assert(kCubeLoads <= (int32_t)arch::kUserEventIds && kCubeProducts <= (int32_t)arch::kUserEventIds, "event ids");
 
@@ -90,9 +91,7 @@ private:
         for (int32_t id = 0; id < (int32_t)l0::kSlots; ++id) {
             SetFlag<HardEvent::M_MTE1>(id);
         }
-        for (int32_t id = 0; id < kCubeProducts; ++id) {
-            SetFlag<HardEvent::FIX_M>(id);
-        }
+        SetFlag<HardEvent::FIX_M>(kScoresDone);
     }
 
     __aicore__ inline void take_free_slots()
@@ -103,9 +102,7 @@ private:
         for (int32_t id = 0; id < (int32_t)l0::kSlots; ++id) {
             WaitFlag<HardEvent::M_MTE1>(id);
         }
-        for (int32_t id = 0; id < kCubeProducts; ++id) {
-            WaitFlag<HardEvent::FIX_M>(id);
-        }
+        WaitFlag<HardEvent::FIX_M>(kScoresDone);
         for (uint32_t i = 0; i < ub::kScoresSlots; ++i) {
             wait_both<PIPE_FIX>(kScoresFree);
         }
@@ -167,10 +164,12 @@ private:
         load_l0(l0a_, l0, query_l1_[query_slot(macro) * kQueryTile], rows, kHeadDim, false);
         load_l0(l0b_, l0, key_l1_[s * kKeyTile], keys, kHeadDim, false);
         SetFlag<HardEvent::MTE1_MTE2>(kKeyLoaded + s);
+        WaitFlag<HardEvent::FIX_M>(kScoresDone);
         multiply(scores_l0c_, kScoresDone, l0, rows, keys, kHeadDim);
 
         wait_both<PIPE_FIX>(kScoresFree);
         drain(scores_ub_[(macro.serial % ub::kScoresSlots) * kScoresTile], scores_l0c_, kScoresDone, rows, keys);
+        SetFlag<HardEvent::FIX_M>(kScoresDone);
         set_both<PIPE_FIX>(kScoresReady);
     }
 
@@ -221,7 +220,6 @@ private:
     {
         SetFlag<HardEvent::MTE1_M>(l0);
         WaitFlag<HardEvent::MTE1_M>(l0);
-        WaitFlag<HardEvent::FIX_M>(done);
         AscendC::Mmad(product, l0a_[l0 * l0::kSlotBytes], l0b_[l0 * l0::kSlotBytes],
                       AscendC::MmadParams(m, n, k, 0, false, true));
         SetFlag<HardEvent::M_MTE1>(l0);
@@ -236,7 +234,6 @@ private:
         AscendC::FixpipeParamsArch3510<AscendC::CO2Layout::NZ> params(columns, rows, rows, kAivRows * kSlabKeys);
         params.dualDstCtl = 1;
         AscendC::Fixpipe<float, float, kNzToUb>(dst, product, params);
-        SetFlag<HardEvent::FIX_M>(done);
     }
 
     const AttentionArgs& args_;

@@ -21,6 +21,8 @@
 
 namespace qbsa {
 
+static_assert(kOutSlabs == kBlockSlabs, "V2 and a block have as many slabs");
+
 // When scores are multiplied by what.
 enum class Scaling {
     kPerKey,  // pass 1: by q of the row, then by k of the key
@@ -196,14 +198,27 @@ __simd_callee__ inline void scale_max(F32& top, __ubuf__ float* q_scale, __ubuf_
     reg::Max(top, top, old, all);
 }
 
+// V2 of one slab of a band, see accumulate.h.
+__simd_callee__ inline void accumulate_slab(__ubuf__ float* acc, __ubuf__ float* pv, F32& a0, F32& a1, F32& a2, F32& a3,
+                                            reg::MaskReg& all)
+{
+    accumulate_tile(acc, pv, a0, all);
+    accumulate_tile(acc + kTile, pv + kTile, a1, all);
+    accumulate_tile(acc + 2 * kTile, pv + 2 * kTile, a2, all);
+    accumulate_tile(acc + 3 * kTile, pv + 3 * kTile, a3, all);
+}
+
 // Pass 1 of any macro-block. Of each block: half of its keys, slabs of each kind, limit -BlockView::last; the second
-// block may have no slabs.
-template <Scaling kScaling>
+// block may have no slabs. kAccumulate: the first block is seen whole, and V2 of an earlier macro-block of as many rows
+// is done slab by slab between its slabs: V2's loads and stores alone would leave half of the issue slots empty.
+template <Scaling kScaling, bool kAccumulate>
 __simd_vf__ inline void scale_masked(__ubuf__ float* scores, __ubuf__ float* key_scale, __ubuf__ float* q_scale,
-                                     __ubuf__ float* old_max, __ubuf__ float* new_max, uint16_t bands, int32_t slope,
-                                     uint16_t half0, uint16_t seen0, uint16_t upper0, uint16_t both0, uint16_t lower0,
-                                     uint16_t none0, int32_t limit0, uint16_t half1, uint16_t seen1, uint16_t upper1,
-                                     uint16_t both1, uint16_t lower1, uint16_t none1, int32_t limit1)
+                                     __ubuf__ float* old_max, __ubuf__ float* new_max, __ubuf__ float* acc,
+                                     __ubuf__ float* pv, __ubuf__ float* sum, __ubuf__ float* tile_sum,
+                                     __ubuf__ float* alpha, uint16_t bands, int32_t slope, uint16_t half0,
+                                     uint16_t seen0, uint16_t upper0, uint16_t both0, uint16_t lower0, uint16_t none0,
+                                     int32_t limit0, uint16_t half1, uint16_t seen1, uint16_t upper1, uint16_t both1,
+                                     uint16_t lower1, uint16_t none1, int32_t limit1)
 {
     reg::MaskReg all = reg::CreateMask<float, reg::MaskPattern::ALL>();
     reg::MaskReg eight = reg::CreateMask<float, reg::MaskPattern::VL8>();
@@ -212,14 +227,30 @@ __simd_vf__ inline void scale_masked(__ubuf__ float* scores, __ubuf__ float* key
     F32 hidden;
     first_order(order, slope, all);
     reg::Duplicate(hidden, kHiddenScore);
+    if constexpr (kAccumulate) {
+        accumulate_sum(sum, tile_sum, alpha, all);
+    }
     for (uint16_t band = 0; band < bands; ++band) {
         F32 q0, q1, q2, q3, t0, t1, t2, t3;
         __ubuf__ float* block0 = scores + band * (kBandGroups * kTile);
         __ubuf__ float* block1 = block0 + half0 * (2 * kAivRows);
         load_band(q0, q1, q2, q3, q_scale + band * kBandRows);
         load_band(t0, t1, t2, t3, old_max + band * kBandRows);
-        scale_block<kScaling>(block0, key_scale, half0, seen0, upper0, both0, lower0, none0, order, limit0, group_step,
-                              hidden, q0, q1, q2, q3, t0, t1, t2, t3, all);
+        if constexpr (kAccumulate) {
+            F32 a0, a1, a2, a3;
+            __ubuf__ float* acc_from = acc + band * (kBandGroups * kTile);
+            __ubuf__ float* pv_from = pv + band * (kBandGroups * kTile);
+            load_band(a0, a1, a2, a3, alpha + band * kBandRows);
+            for (uint16_t c = 0; c < kBlockSlabs; ++c) {
+                scale_slab<kScaling, Seen::kAll, Seen::kAll>(block0 + c * kSlab, key_scale + c * kSlabHalf,
+                                                             key_scale + c * kSlabHalf + kBlockKeys / 2, order, 0, 0, 0,
+                                                             hidden, q0, q1, q2, q3, t0, t1, t2, t3, all);
+                accumulate_slab(acc_from + c * kSlab, pv_from + c * kSlab, a0, a1, a2, a3, all);
+            }
+        } else {
+            scale_block<kScaling>(block0, key_scale, half0, seen0, upper0, both0, lower0, none0, order, limit0,
+                                  group_step, hidden, q0, q1, q2, q3, t0, t1, t2, t3, all);
+        }
         scale_block<kScaling>(block1, key_scale + kBlockKeys, half1, seen1, upper1, both1, lower1, none1, order, limit1,
                               group_step, hidden, q0, q1, q2, q3, t0, t1, t2, t3, all);
         reg::Adds(order, order, (int32_t)kBandRows * slope, all);
@@ -227,13 +258,12 @@ __simd_vf__ inline void scale_masked(__ubuf__ float* scores, __ubuf__ float* key
     }
 }
 
-// Pass 1 of a macro-block of two whole blocks that all rows see. kAccumulate: with V2 of an earlier macro-block of the
-// same rows, slab by slab: its loads and stores fill the slots that pass 1 leaves.
+// Pass 1 of a macro-block of two whole blocks that all rows see. kAccumulate: as in scale_masked.
 template <Scaling kScaling, bool kAccumulate>
 __simd_vf__ inline void scale_whole(__ubuf__ float* scores, __ubuf__ float* key_scale, __ubuf__ float* q_scale,
-                                    __ubuf__ float* old_max, __ubuf__ float* new_max, uint16_t bands,
-                                    __ubuf__ float* acc, __ubuf__ float* pv, __ubuf__ float* sum,
-                                    __ubuf__ float* tile_sum, __ubuf__ float* alpha)
+                                    __ubuf__ float* old_max, __ubuf__ float* new_max, __ubuf__ float* acc,
+                                    __ubuf__ float* pv, __ubuf__ float* sum, __ubuf__ float* tile_sum,
+                                    __ubuf__ float* alpha, uint16_t bands)
 {
     reg::MaskReg all = reg::CreateMask<float, reg::MaskPattern::ALL>();
     reg::MaskReg eight = reg::CreateMask<float, reg::MaskPattern::VL8>();
@@ -246,9 +276,11 @@ __simd_vf__ inline void scale_whole(__ubuf__ float* scores, __ubuf__ float* key_
         __ubuf__ float* from = scores + band * (kBandGroups * kTile);
         __ubuf__ float* acc_from = acc + band * (kBandGroups * kTile);
         __ubuf__ float* pv_from = pv + band * (kBandGroups * kTile);
+        __ubuf__ float* q_from = q_scale + band * kBandRows;
+        __ubuf__ float* old_from = old_max + band * kBandRows;
         if constexpr (kScaling == Scaling::kPerKey) {
-            load_band(q0, q1, q2, q3, q_scale + band * kBandRows);
-            load_band(t0, t1, t2, t3, old_max + band * kBandRows);
+            load_band(q0, q1, q2, q3, q_from);
+            load_band(t0, t1, t2, t3, old_from);
         } else {
             reg::Duplicate(t0, kHiddenScore);
             reg::Duplicate(t1, kHiddenScore);
@@ -261,25 +293,20 @@ __simd_vf__ inline void scale_whole(__ubuf__ float* scores, __ubuf__ float* key_
         for (uint16_t c = 0; c < kBlockSlabs; ++c) {
             __ubuf__ float* slab = from + c * kSlab;
             __ubuf__ float* k0 = key_scale + c * kSlabHalf;
+            __ubuf__ float* k1 = k0 + kBlockKeys;
             scale_slab<kScaling, Seen::kAll, Seen::kAll>(slab, k0, k0 + kBlockKeys / 2, order, 0, 0, 0, hidden, q0, q1,
                                                          q2, q3, t0, t1, t2, t3, all);
-            scale_slab<kScaling, Seen::kAll, Seen::kAll>(slab + kBlockSlabs * kSlab, k0 + kBlockKeys,
-                                                         k0 + kBlockKeys + kBlockKeys / 2, order, 0, 0, 0, hidden, q0,
-                                                         q1, q2, q3, t0, t1, t2, t3, all);
+            scale_slab<kScaling, Seen::kAll, Seen::kAll>(slab + kBlockSlabs * kSlab, k1, k1 + kBlockKeys / 2, order, 0,
+                                                         0, 0, hidden, q0, q1, q2, q3, t0, t1, t2, t3, all);
             if constexpr (kAccumulate) {
-                accumulate_tile(acc_from + c * kSlab, pv_from + c * kSlab, a0, all);
-                accumulate_tile(acc_from + c * kSlab + kTile, pv_from + c * kSlab + kTile, a1, all);
-                accumulate_tile(acc_from + c * kSlab + 2 * kTile, pv_from + c * kSlab + 2 * kTile, a2, all);
-                accumulate_tile(acc_from + c * kSlab + 3 * kTile, pv_from + c * kSlab + 3 * kTile, a3, all);
+                accumulate_slab(acc_from + c * kSlab, pv_from + c * kSlab, a0, a1, a2, a3, all);
             }
         }
         if constexpr (kScaling == Scaling::kLater) {
-            scale_max(t0, q_scale + band * kBandRows, old_max + band * kBandRows, all);
-            scale_max(t1, q_scale + band * kBandRows + kGroupRows, old_max + band * kBandRows + kGroupRows, all);
-            scale_max(t2, q_scale + band * kBandRows + 2 * kGroupRows, old_max + band * kBandRows + 2 * kGroupRows,
-                      all);
-            scale_max(t3, q_scale + band * kBandRows + 3 * kGroupRows, old_max + band * kBandRows + 3 * kGroupRows,
-                      all);
+            scale_max(t0, q_from, old_from, all);
+            scale_max(t1, q_from + kGroupRows, old_from + kGroupRows, all);
+            scale_max(t2, q_from + 2 * kGroupRows, old_from + 2 * kGroupRows, all);
+            scale_max(t3, q_from + 3 * kGroupRows, old_from + 3 * kGroupRows, all);
         }
         store_band_max(new_max + band * kBandRows, t0, t1, t2, t3, all, eight);
     }

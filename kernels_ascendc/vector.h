@@ -157,7 +157,7 @@ private:
     {
         const RowRange range = row_range(macro.task, half_);
         BlockView view[kBlocksPerMacro] = {};
-        bool whole = macro.is_full();
+        bool whole = macro.is_full();  // all rows see all of two blocks
         const i64 last_key = Mask::last_key(macro.task.first_row + range.first, macro.task.q_len, macro.task.kv_len);
         for (i32 b = 0; b < macro.blocks; ++b) {
             view[b] = view_block<Mask>(last_key - macro.block[b].first_key, range.bands * (i32)kBandRows,
@@ -165,8 +165,12 @@ private:
             whole = whole && view[b].is_whole();
         }
         const bool trailing = oldest.blocks > 0;
-        const bool together =
-            trailing && whole && !oldest.first && !oldest_is_last && row_range(oldest.task, half_).bands == range.bands;
+        const bool together = trailing && !oldest.first && !oldest_is_last && view[0].is_whole() &&
+                              macro.block[0].tile_keys == kBlockKeys &&
+                              row_range(oldest.task, half_).bands == range.bands;
+        if (trailing && !together) {
+            accumulate_pv(oldest, oldest_is_last);  // ahead of V1, so that the next pv is there for the next step
+        }
         if (macro.first) {
             begin_task(macro.task, range);
         }
@@ -174,18 +178,13 @@ private:
         AscendC::CrossCoreWaitFlag<4, PIPE_V>(kScoresReady);
         if (together) {
             AscendC::CrossCoreWaitFlag<4, PIPE_V>(kPvReady);
-            call_scale_whole<true>(macro, oldest, range.bands);
+            call_scale<true>(macro, oldest, range.bands, whole, view);
             AscendC::CrossCoreSetFlag<4, PIPE_V>(kPvFree);
-        } else if (whole) {
-            call_scale_whole<false>(macro, macro, range.bands);
         } else {
-            call_scale_masked(macro, range.bands, view);
+            call_scale<false>(macro, macro, range.bands, whole, view);
         }
         free_key_scales(macro);
         make_probs(macro, range, whole);
-        if (trailing && !together) {
-            accumulate_pv(oldest, oldest_is_last);
-        }
     }
 
     __aicore__ inline void load_key_scales(const MacroBlock& macro)
@@ -206,20 +205,21 @@ private:
     }
 
     template <bool kAccumulate>
-    __aicore__ inline void call_scale_whole(const MacroBlock& macro, const MacroBlock& oldest, uint16_t bands)
+    __aicore__ inline void call_scale(const MacroBlock& macro, const MacroBlock& oldest, uint16_t bands, bool whole,
+                                      const BlockView* view)
     {
-        asc_vf_call<scale_whole<Quant::kWhole, kAccumulate>>(
-            scores(macro), key_scales(macro), state(macro.task, rows::kQueryScale), old_max(macro), new_max(macro),
-            bands, address(acc_), address(pv_), state(oldest.task, rows::kSum), tile_sum(oldest), alpha(oldest));
-    }
-
-    __aicore__ inline void call_scale_masked(const MacroBlock& macro, uint16_t bands, const BlockView* view)
-    {
+        if (whole) {
+            asc_vf_call<scale_whole<Quant::kWhole, kAccumulate>>(
+                scores(macro), key_scales(macro), state(macro.task, rows::kQueryScale), old_max(macro), new_max(macro),
+                address(acc_), address(pv_), state(oldest.task, rows::kSum), tile_sum(oldest), alpha(oldest), bands);
+            return;
+        }
         const uint16_t half0 = (uint16_t)(macro.block[0].tile_keys / 2);
         const uint16_t half1 = (uint16_t)(macro.keys() / 2 - half0);
-        asc_vf_call<scale_masked<Quant::kMasked>>(
+        asc_vf_call<scale_masked<Quant::kMasked, kAccumulate>>(
             scores(macro), key_scales(macro), state(macro.task, rows::kQueryScale), old_max(macro), new_max(macro),
-            bands, Mask::kRowSlope, half0, view[0].seen, view[0].upper, view[0].both, view[0].lower, view[0].none,
+            address(acc_), address(pv_), state(oldest.task, rows::kSum), tile_sum(oldest), alpha(oldest), bands,
+            Mask::kRowSlope, half0, view[0].seen, view[0].upper, view[0].both, view[0].lower, view[0].none,
             -view[0].last, half1, view[1].seen, view[1].upper, view[1].both, view[1].lower, view[1].none,
             -view[1].last);
     }

@@ -150,7 +150,7 @@ class TimedTwin(Twin):
         self._bind("qbsa_twin_attention_timed", ctypes.c_int32, attention, text, text, ctypes.c_int32)
 
     def chips(self) -> dict[str, dict[str, float]]:
-        """Name -> cores and mhz of every chip that the clock knows."""
+        """Name -> cores, mhz and ddr_rate (HBM bytes a cycle and core) of every chip that the clock knows."""
         return _json(self._library.qbsa_twin_chips())
 
     def schedule(self, values: dict[str, Any]) -> None:

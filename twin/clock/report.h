@@ -25,7 +25,7 @@ inline std::string chips_json()
     std::string text;
     for (const Chip& chip : kChips) {
         text += (text.empty() ? "" : ", ") + quoted(chip.name) + format(": {\"cores\": %d, \"mhz\": ", chip.cores) +
-                number(chip.mhz) + "}";
+                number(chip.mhz) + ", \"ddr_rate\": " + number(chip.ddr_rate) + "}";
     }
     return "{" + text + "}";
 }
