@@ -33,7 +33,7 @@ SHORT_SINGLE_COUNTS = {"scale_masked<Scaling::kPerKey, false>": 303, "exponentia
 PASS_1, FUSED = "scale_whole<Scaling::kPerKey, false>", "scale_whole<Scaling::kPerKey, true>"
 V1 = COUNTS[PASS_1] + COUNTS["exponentials<false>"]
 # Of half of an AIV's rows, two pieces.
-MERGE_COUNTS = {"add_partial<true>": 133, "add_partial<false>": 165, "merged_to_bf16": 162, "merge_weights": 25}
+MERGE_COUNTS = {"add_partial<true>": 133, "add_partial<false>": 165, "merged_to_bf16": 162, "merge_weights": 24}
 
 
 def work(entries, mask_mode=0, rows=128, keys=1024, pieces=1, one_scale=False):
