@@ -9,9 +9,9 @@
 
 // X(name, value, meaning)
 #define QBSA_COSTS(X)                                                                                     \
-    X(kTask, 209, "start and end of a list of two entries or more")                                        \
-    X(kMacroBlock, 1514, "256 keys")                                                                      \
-    X(kSingle, 807, "128 keys behind them")                                                              \
+    X(kTask, 258, "start and end of a list of two entries or more")                                        \
+    X(kMacroBlock, 1458, "256 keys")                                                                      \
+    X(kSingle, 937, "128 keys behind them")                                                              \
     X(kLone, 1158, "a list of one entry, all of it")                                                      \
     X(kEmpty, 619, "zeros to the output")                                                                 \
     X(kShortTask, 209, "the same five of a short query block")                                            \
@@ -19,7 +19,7 @@
     X(kShortSingle, 657, "")                                                                              \
     X(kShortLone, 800, "")                                                                                \
     X(kShortEmpty, 273, "")                                                                               \
-    X(kPieceGroup, 48, "a piece of a split task to the workspace, for eight rows of each vector core")    \
+    X(kPieceGroup, 38, "a piece of a split task to the workspace, for eight rows of each vector core")    \
     X(kMerge, 534, "the merge kernel, once it has a split task")                                          \
     X(kMergeGroup, 96, "eight rows of a split task there")                                               \
     X(kMergePiece, 38, "a piece of it")                                                                   \

@@ -296,11 +296,11 @@ inline Choice smallest_limit(Filler& filler, i32 most_pieces)
     return {high, most_pieces, filler.makespan()};
 }
 
-// Without cuts, or with those that gain more than half a percent, the merge included. Merging takes as long as the task
+// Without cuts, or with those that gain more than one percent, the merge included. Merging takes as long as the task
 // with the most pieces, so half as many are tried too.
 inline Choice choose(Filler& filler, i32 most_pieces)
 {
-    constexpr i64 kWorthwhile = 200;
+    constexpr i64 kWorthwhile = 100;
     Choice best = smallest_limit(filler, 1);
     while (most_pieces > 1) {
         const Choice choice = smallest_limit(filler, most_pieces);
