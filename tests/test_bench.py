@@ -9,7 +9,7 @@ import types
 import pytest
 import test_kernels
 import torch
-from qbsa import bench, bench_chart, cases, cli, kernels, npu
+from qbsa import bench, bench_chart, cases, cli, kernels, library, npu, plan, profile
 from qbsa.console import Console
 
 SMALL = cases.Case("", (4, 2), (256,), (256,))
@@ -105,16 +105,17 @@ def bench_cli_text(timing):
 
 
 def test_an_estimate_shows_its_error(monkeypatch):
-    """From 4 of 8 KV heads, held against the whole."""
+    """From 4 of 8 KV heads: times of 2 and 4 by the clock, makespans by the plans."""
     case = cases.Case("", (8, 8), (512,), (2048,), blocks=8)
-    whole = bench.time_one(cases.Source("whole", case), bench.Settings("twin"))
     monkeypatch.setitem(bench._seconds_per_entry, "twin", 1.0)
     entries = int(case.list_lengths().sum())
-    settings = bench.Settings("twin", limit=0.8 * entries, sample=True)
-    estimate = bench.time_one(cases.Source("x", case), settings)
+    estimate = bench.time_one(cases.Source("x", case), bench.Settings("twin", limit=0.8 * entries, sample=True))
+    two, four = (profile.profile(cases.make_inputs(case.part(1, n))).report["duration_us"] for n in (2, 4))
+    with library.clock(library.Clock("950PR")):
+        spans = [plan.read_plan(cases.plan_of(part)).max_cost for part in (case.part(1, 2), case.part(1, 4), case)]
+    assert estimate.us == pytest.approx(four * spans[2] / spans[1])
+    assert estimate.error == pytest.approx(two * spans[1] / spans[0] / four - 1)
     assert "estimate from 50.0% of its entries; the same step from 50% of them to all is off by" in estimate.note
-    assert estimate.error is not None
-    assert abs(estimate.us / whole.us - 1) <= max(3 * abs(estimate.error), 0.05)
     tiny = bench.time_one(cases.Source("x", case), bench.Settings("twin", limit=0.1 * entries, sample=True))
     assert tiny.us is None and "too large to estimate: two parts of it take" in tiny.note
 
