@@ -29,6 +29,8 @@ def workloads_of_table() -> list[Workload]:
         workloads.dense("dense 8 x 16K, 32/4 heads", (32, 4), [16 * k] * 8, [16 * k] * 8),
         workloads.dense("dense 8 x 16K, 64/8 heads", (64, 8), [16 * k] * 8, [16 * k] * 8),
         workloads.dense("dense 64K, 32/4 heads", (32, 4), [64 * k], [64 * k]),
+        workloads.dense("dense 32K, 64/8 heads", (64, 8), [32 * k], [32 * k]),
+        workloads.dense("dense 128K, 64/8 heads", (64, 8), [128 * k], [128 * k]),
         workloads.stem("stem 128K, 32/4 heads", (32, 4), [128 * k]),
         workloads.stem("stem 128K, 64/8 heads", (64, 8), [128 * k]),
         workloads.dense("decode B 64, kv 8K, 32/4 heads", (32, 4), [1] * 64, [8 * k] * 64),
