@@ -27,7 +27,7 @@ NEXT_TORCH_NPU ?= torch_npu==2.14.0
 CANN := $(CURDIR)/build/virtual_cann
 ON_NPU = env LD_LIBRARY_PATH=$(CANN)/lib64 TORCH_DEVICE_BACKEND_AUTOLOAD=0 QBSA_TEST_DEVICE=npu:0
 
-.PHONY: demo test test-all test-npu sanitize build lint format typecheck size clean
+.PHONY: demo test test-all test-npu sanitize build lint format docs typecheck size clean
 
 demo: build
 	$(BIN)/python examples/demo.py
@@ -103,6 +103,14 @@ format: $(READY)
 	$(BIN)/ruff check -q --fix --exit-zero
 	$(BIN)/ruff format -q
 	$(BIN)/clang-format -i $(CXX_FILES)
+
+# The documentation as a site, build/site/index.html, readable offline; a broken link or reference fails.
+docs: $(BIN)/mkdocs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
+
+$(BIN)/mkdocs: $(READY)
+	$(BIN)/pip install -q $(PIP_FLAGS) --no-build-isolation -e '.[docs]'
+	touch $@
 
 # Mutation proof: every flag, barrier, credit, buffer distance and stride of the kernel dropped or changed.
 .PHONY: flags
