@@ -36,8 +36,9 @@ def main() -> int:
             raise SystemExit(f"the virtual device is a dav-3510; got --npu-arch={options.npu_arch}")
         typecheck = runpy.run_path(str(ROOT / "tools" / "typecheck" / "typecheck.py"))
         text = typecheck["rewrite_launches"](text, "::virtual_device::launch")
-    isa = runpy.run_path(str(ROOT / "ops" / "isa.py"))["supported"]()[-1]
-    command = [compiler, *FLAGS, f"-march={isa}", "-DQBSA_TWIN_CHECKED=0", f"-iquote{source.parent}"]
+    isa = runpy.run_path(str(ROOT / "ops" / "isa.py"))
+    machine = isa["compiler_options"](isa["supported"]()[-1])
+    command = [compiler, *FLAGS, *machine, "-DQBSA_TWIN_CHECKED=0", f"-iquote{source.parent}"]
     command += [f"-I{folder}" for folder in folders] + ["-include", str(HERE / "bisheng.h")]
     command += ["-c", "-x", "c++", "-", "-o", options.o]
     return subprocess.run(command, input=f'#line 1 "{source}"\n{text}', text=True).returncode
