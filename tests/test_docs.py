@@ -1,6 +1,6 @@
 """All pages: code runs, links lead somewhere, the site has each page, the drawing of the contract is true.
 
-The code of docs/npu.md runs in tests/npu. mkdocs, which checks links too, is not needed here.
+mkdocs, which checks links too, is not needed here.
 """
 
 import functools
@@ -39,7 +39,7 @@ def test_all_pages_with_code_are_run():
     assert {page.name for page in DOCS.glob("*.md") if code_blocks(page)} == {
         "integration.md",
         "migration.md",
-        "npu.md",
+        "npu.md",  # npu/test_order.py
         "quickstart.md",
         "scheduler.md",  # test_schedule.py
         "tools.md",

@@ -2,7 +2,9 @@
 
 import gc
 import os
+import re
 import time
+from pathlib import Path
 
 import cases
 import pytest
@@ -177,3 +179,14 @@ def test_a_plan_captured_with_its_own_stream(virtual, expected, monkeypatch):
         result = qbsa.quant_block_sparse_attn(**static)
     graph.replay()
     assert same(result, expected[2])
+
+
+@can_capture
+def test_the_example_of_the_documentation():
+    page = Path(__file__).parents[2] / "docs" / "npu.md"
+    (example,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S)
+    query = inputs_of(2)["query"]
+    names = {"torch": torch, "qbsa": qbsa, "heads_q": 6, "heads_kv": 2}
+    names |= {"static": moved(inputs_of(1)), "next_query": query}
+    exec(compile(example, page.name, "exec"), names)
+    assert same((names["out"], names["lse"]), qbsa.quant_block_sparse_attn(**inputs_of(1) | {"query": query}))
