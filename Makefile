@@ -27,7 +27,7 @@ NEXT_TORCH_NPU ?= torch_npu==2.14.0
 CANN := $(CURDIR)/build/virtual_cann
 ON_NPU = env LD_LIBRARY_PATH=$(CANN)/lib64 TORCH_DEVICE_BACKEND_AUTOLOAD=0 QBSA_TEST_DEVICE=npu:0
 
-.PHONY: demo test test-all test-npu sanitize build lint format docs typecheck size clean
+.PHONY: demo test test-all test-npu sanitize build lint format docs dist typecheck size clean
 
 demo: build
 	$(BIN)/python examples/demo.py
@@ -123,9 +123,18 @@ typecheck:
 	@test -n "$(ASC_DEVKIT)" || { echo "make typecheck ASC_DEVKIT=PATH: name an asc-devkit checkout or a CANN installation"; exit 2; }
 	$(PYTHON) tools/typecheck/typecheck.py --headers "$(ASC_DEVKIT)"
 
-# Lines of code per folder.
+# Wheel and source distribution in dist/, as an index takes them; tests/test_packaging.py looks at their contents.
+dist: build
+	$(BIN)/pip install -q $(PIP_FLAGS) --no-build-isolation -e '.[release]'
+	rm -rf dist
+	$(BIN)/python -m build -n --sdist --wheel
+	$(BIN)/twine check --strict dist/*
+
+# Lines of code per folder, and of them what is used with CANN or torch_npu alone.
+NPU_ONLY := $(addprefix ops/,npu.py npu_binding.cpp) kernels_ascendc/launch.asc metadata/launch.aicpu tools/build_npu.py
 size:
 	@for folder in $(LINES); do printf '%-16s %6d\n' $$folder $$($(call CODE,$$folder) -exec cat {} + | wc -l); done
+	@printf '%-16s %6d\n' 'NPU only' $$(cat $(NPU_ONLY) | wc -l)
 
 clean:
 	rm -rf .venv .venv-npu build dist *.egg-info ops/*.so ops/_build.json .pytest_cache .ruff_cache .hypothesis

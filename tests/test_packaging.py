@@ -1,6 +1,7 @@
 """What a user installs: contents of the wheel and the source distribution; what the build says and when it compiles."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import qbsa
 from qbsa import isa
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,11 +58,34 @@ def test_wheel_holds_modules_libraries_and_kernel_sources(tmp_path):
 def test_source_distribution_holds_what_a_build_and_its_tests_need(tmp_path):
     with tarfile.open(distribution("sdist", tmp_path)) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    folders = ("ops", "kernels_ascendc", "metadata", "twin", "bundles", "tests", "tools", "examples")
+    folders = (
+        "ops",
+        "kernels_ascendc",
+        "metadata",
+        "twin",
+        "bundles",
+        "tests",
+        "tools",
+        "examples",
+        "benchmarks",
+        "docs",
+    )
     sources = files_of(*(f"{folder}/**/*.*" for folder in folders))
     expected = {str(path.relative_to(ROOT)) for path in sources if path.suffix not in (".so", ".pyc", ".tmp")}
-    assert expected | {"setup.py", "pyproject.toml", "Makefile", "LICENSE", "README.md", ".clang-format"} <= names
+    expected |= {"setup.py", "pyproject.toml", "Makefile", "LICENSE", ".clang-format", "mkdocs.yml", "CITATION.cff"}
+    assert expected | {path.name for path in ROOT.glob("*.md")} <= names
     assert not [name for name in names if name.endswith((".so", ".pyc"))]
+
+
+def test_the_version_stands_in_one_place():
+    number = re.compile(rf"\b{re.escape(qbsa.__version__)}\b")
+    sources = files_of("*.*", "ops/*.py", "docs/*.md", "tools/*.py", "kernels_ascendc/*")
+    assert {str(path.relative_to(ROOT)) for path in sources if number.search(path.read_text())} == {
+        "CHANGELOG.md",
+        "ops/__init__.py",
+    }
+    newest = re.search(r"^## ([\d.]+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert newest and newest[1] == qbsa.__version__
 
 
 @pytest.fixture
