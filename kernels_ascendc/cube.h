@@ -47,10 +47,8 @@ public:
     {
         give_free_slots();
         MacroBlock macro;
-        MacroBlock previous;
-        MacroBlock oldest;
-        previous.blocks = 0;
-        oldest.blocks = 0;
+        MacroBlock previous = {};
+        MacroBlock oldest = {};
         while (walker_.next(macro)) {
             if (macro.blocks == 0) {
                 continue;

@@ -57,10 +57,8 @@ public:
     {
         begin();
         MacroBlock macro;
-        MacroBlock previous;
-        MacroBlock oldest;
-        previous.blocks = 0;
-        oldest.blocks = 0;
+        MacroBlock previous = {};
+        MacroBlock oldest = {};
         while (walker_.next(macro)) {
             if (macro.blocks == 0) {
                 write_empty_piece(macro.task);
