@@ -1,12 +1,13 @@
 """Random calls of both operators, each a function of its seed: valid ones, broken values, and broken arguments.
 
-    python tests/fuzz.py COUNT [FIRST]
+    python tests/fuzz.py COUNT [FIRST [MODE]]
 
 A valid call must agree with the reference (one in TRUTH_STRIDE is held against it). Values broken on the device (lists,
 lengths, page ids, scales, data, plans) must neither fail nor reach outside a tensor, and every row of the result is
 written. The value check (QBSA_CHECK) must take any of these, or name a value. A broken argument must be refused by
-name. Odd seeds run on the checked twin, which knows the bytes of each tensor; under a sanitizer the fast twin is
-watched as well.
+name. Without MODE odd seeds run on the checked twin, which knows the bytes of each tensor; under a sanitizer the fast
+twin is watched as well. MODE race and hostile take valid calls only: broken lengths and plans can give a row to two
+cores.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def valid_inputs(rng: random.Random, generator: torch.Generator) -> dict[str, An
     batch, heads_kv = seldom_zero(rng, 3), rng.randint(1, 3)
     heads_q = heads_kv * rng.choice((1, 1, 2, 3, 16 if heads_kv == 1 else 4))
     q_lens = [rng.choice((0, 1, rng.randint(1, 40), rng.randint(1, 200))) for _ in range(batch)]
-    kv_lens = [rng.choice((0, 1, 256, rng.randint(1, 130), rng.randint(1, 500))) for _ in range(batch)]
+    kv_lens = [rng.choice((0, 1, 256, *(rng.randint(1, most) for most in (130, 500, 1800)))) for _ in range(batch)]
     tokens = sum(q_lens) + rng.choice((0, 0, 0, 1, 70))
     blocks = [-(-length // 128) for length in kv_lens]
     width, pages = max([0, *blocks]) + rng.choice((0, 0, 1)), seldom_zero(rng, 8)
@@ -112,6 +113,11 @@ def valid_inputs(rng: random.Random, generator: torch.Generator) -> dict[str, An
     }
     for name in ("query", "key", "value", "q_descale", "k_descale", "sparse_indices", "sparse_seq_len", "block_table"):
         inputs[name] = with_another_layout(inputs[name], ROW_DIMENSIONS.get(name, 0), rng)
+    choice = rng.random()
+    if choice < 0.15:
+        inputs["k_descale"] = scales(1)
+    elif choice < 0.3:
+        inputs["k_descale"] = scales(1, heads_kv, 1, 1).expand(*cache, 1)
     return inputs
 
 
@@ -230,15 +236,15 @@ def break_argument(call: Call, rng: random.Random) -> None:
     inputs[name] = rng.choice(choices)
 
 
-def run(call: Call) -> None:
-    """AssertionError, with the seed in its text, if the call does not do what its kind asks for."""
+def run(call: Call, mode: str | None = None) -> None:
+    """AssertionError, with the seed in its text, if the call does not do what its kind asks for. mode: of the twin."""
     outputs, values, cores = backend._outputs, backend._values, 1 + call.seed % MAX_CORES
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the tensors are small
     backend._outputs = lambda problem: tuple(unwritten(x) for x in outputs(problem))
     backend._values = lambda problem: values(problem) | {"cores": cores}
     try:
-        with library.mode("checked" if call.seed % 2 else "fast"):
+        with library.mode(mode or ("checked" if call.seed % 2 else "fast")):
             _run(call)
     except Exception as error:
         raise AssertionError(f"seed {call.seed}, {call.kind} {call.broken}: {error!r}") from error
@@ -297,18 +303,21 @@ def is_unwritten(tensor: torch.Tensor) -> torch.Tensor:
 
 def main() -> None:
     count, first = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    mode = sys.argv[3] if len(sys.argv) > 3 else None
     kinds: dict[str, int] = {}
     failed = 0
     for seed in range(first, first + count):
         call = make_call(seed)
+        if mode in ("race", "hostile") and call.kind in ("values", "plan"):
+            continue
         try:
-            run(call)
+            run(call, mode)
         except AssertionError:
             traceback.print_exc()
             failed += 1
         kinds[call.kind] = kinds.get(call.kind, 0) + 1
     by_kind = ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items()))
-    print(f"{count} calls from seed {first} on ({by_kind}): {failed} failed")
+    print(f"{sum(kinds.values())} calls from seed {first} on ({by_kind}): {failed} failed")
     raise SystemExit(failed > 0)
 
 
