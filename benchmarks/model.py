@@ -3,7 +3,7 @@
 All figures are a model's (docs/clock.md). A case is too large to run whole: one sequence and one KV head of it are run,
 and the cycles scaled by the makespans of the two plans; the first table shows what that is worth where the whole can be
 run. The bound is the largest of three, with all cores evenly loaded: cube, 1,024 cycles a macro-block; vector units,
-the instructions of BOUND_INSTRUCTIONS with the clock's conversion and nothing else; device memory, each byte once.
+BOUND_INSTRUCTIONS in one vector function a macro-block, as the clock counts it; device memory, each byte once.
 
 --one-scale: with one K scale. --quick: the shapes of 8,192 tokens alone.
 """
@@ -134,10 +134,10 @@ def chips() -> dict[str, dict[str, Any]]:
 
 @functools.cache
 def vector_cycles(instructions: int) -> float:
-    """Of dual-issue instructions, no calls."""
+    """Of one function of so many dual-issue instructions, its call included."""
     with tempfile.TemporaryDirectory() as folder:
         program = clock_calibration.compile_points(Path(folder))
-        return clock_calibration.figures(program, "0", "max", str(instructions))["mix"]
+        return clock_calibration.figures(program, "1", "max", str(instructions))["mix"]
 
 
 def us(cycles: float, soc: str) -> float:
