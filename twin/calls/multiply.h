@@ -51,14 +51,14 @@ void multiply_tile(const Tile& t)
         }
     }
     for (uint32_t i = 0; i < t.words; ++i) {
-        VecU32 right[kVectors];
+        VecF32 right[kVectors];
 #pragma GCC unroll 16
         for (uint32_t v = 0; v < kVectors; ++v) {
-            right[v] = load<uint32_t>(t.b + v / kSlabVectors * t.b_pitch + i * 16 + v % kSlabVectors * kLanes);
+            right[v] = load<float>(t.b + v / kSlabVectors * t.b_pitch + i * 16 + v % kSlabVectors * kLanes);
         }
 #pragma GCC unroll 16
         for (uint32_t row = 0; row < kTileRows; ++row) {
-            const VecU32 left = splat(t.a[row * t.a_pitch + i]);
+            const VecF32 left = (VecF32)splat(t.a[row * t.a_pitch + i]);
 #pragma GCC unroll 16
             for (uint32_t v = 0; v < kVectors; ++v) sum[row][v] = Words::multiply_add(left, right[v], sum[row][v]);
         }

@@ -2,13 +2,10 @@
 #pragma once
 #include <cstdint>
 
-#if defined(__AVX512BF16__)
-#include <immintrin.h>
-#endif
-
 #include "../numeric/bf16.h"
 #include "../numeric/e4m3.h"
 #include "../numeric/fp16.h"
+#include "../numeric/math.h"
 #include "fractal.h"
 #include "types.h"
 
@@ -40,23 +37,26 @@ template <typename T>
 struct Fp32Words {
     static constexpr uint32_t kColumns = kFractalColumns<T>;  // of a fractal
     static constexpr uint32_t kPerWord = 1;
+    static constexpr bool kIsE4m3 = std::is_same_v<T, fp8_e4m3fn_t>;
 
     // One row of a fractal.
     static QBSA_INLINE void unpack_row(uint32_t* out, const uint8_t* row)
     {
-        for (uint32_t i = 0; i < kColumns; ++i) out[i] = decode_bits(load_scalar<T>(row + i * sizeof(T)));
+        if constexpr (kIsE4m3) {
+            unpack_codes<kColumns>(out, row);
+        } else {
+            for (uint32_t i = 0; i < kColumns; ++i) out[i] = decode_bits(load_scalar<T>(row + i * sizeof(T)));
+        }
     }
 
     // A fractal -> [column][16 rows].
     static QBSA_INLINE void unpack_transposed(uint32_t* out, const uint8_t* fractal)
     {
-        if constexpr (sizeof(T) == 1) {
+        if constexpr (kIsE4m3) {
             alignas(64) uint8_t codes[kFractal];
-            const volatile uint8_t* code = codes;  // volatile: one by one is faster than the gathers g++ would use
             transpose_16x16<uint8_t>(codes, 16, fractal, kFractalRowBytes);
             transpose_16x16<uint8_t>(codes + kFractal / 2, 16, fractal + 16, kFractalRowBytes);
-#pragma GCC unroll 16
-            for (uint32_t i = 0; i < kFractal; ++i) out[i] = decode_bits(T{code[i]});
+            unpack_codes<kFractal>(out, codes);
         } else {
             for (uint32_t i = 0; i < kColumns * 16; ++i) {
                 const uint8_t* from = fractal + i % 16 * kFractalRowBytes + i / 16 * sizeof(T);
@@ -65,17 +65,20 @@ struct Fp32Words {
         }
     }
 
-    // a * b + c. The products are exact in fp32 (of bfloat16 those that are normal), so one rounding or two give the
-    // same bits.
-    static QBSA_INLINE VecF32 multiply_add(VecU32 a, VecU32 b, VecF32 c)
+    template <uint32_t kCount>
+    static QBSA_INLINE void unpack_codes(uint32_t* out, const uint8_t* codes)
     {
-        const VecF32 left = (VecF32)a, right = (VecF32)b;
+        constexpr uint32_t kLanes = kSimdBytes / sizeof(uint32_t);
+        for (uint32_t i = 0; i < kCount; i += kLanes) store(out + i, e4m3_decode(load_bytes(codes + i)));
+    }
+
+    // The products are exact in fp32 (of bfloat16 those that are normal), so one rounding or two give the same bits.
+    static QBSA_INLINE VecF32 multiply_add(VecF32 a, VecF32 b, VecF32 c)
+    {
 #if defined(__FMA__) || defined(__aarch64__)
-        VecF32 sum;
-        for (size_t i = 0; i < kSimdBytes / sizeof(float); ++i) sum[i] = __builtin_fmaf(left[i], right[i], c[i]);
-        return sum;
+        return fma(a, b, c);
 #else
-        return left * right + c;
+        return a * b + c;
 #endif
     }
 };
@@ -91,7 +94,7 @@ struct Bf16Pairs {
 
     static QBSA_INLINE void unpack_row(uint32_t* out, const uint8_t* row)
     {
-        const auto pairs = (VecU32)to_bf16(load<uint8_t, kSimdBytes / 2>(row));
+        const auto pairs = (VecU32)to_bf16(row);
         store(out, pairs << 16 | pairs >> 16);
     }
 
@@ -103,13 +106,13 @@ struct Bf16Pairs {
         for (uint32_t i = 0; i < 16; ++i) unpack_row(out + i * 16, (const uint8_t*)(pairs + i * 16));
     }
 
-    static QBSA_INLINE Vec<uint16_t> to_bf16(Vec<uint8_t, kSimdBytes / 2> codes)
+    static QBSA_INLINE Vec<uint16_t> to_bf16(const uint8_t* codes)
     {
         constexpr auto bits_of = [](uint8_t code) { return (uint16_t)(e4m3_to_f32_bits(code) >> 16); };
         constexpr uint16_t kFirstNormal = 8;
         const Vec<uint16_t> subnormals = {bits_of(0), bits_of(1), bits_of(2), bits_of(3),
                                           bits_of(4), bits_of(5), bits_of(6), bits_of(7)};
-        const auto code = __builtin_convertvector(codes, Vec<uint16_t>);
+        const auto code = (Vec<uint16_t>)_mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i*)codes));
         const Vec<uint16_t> size = code & 0x7F;
         Vec<uint16_t> bits = ((size - kFirstNormal) << 4) + bits_of(kFirstNormal);
         bits = size < kFirstNormal ? (Vec<uint16_t>)_mm512_permutexvar_epi16((__m512i)size, (__m512i)subnormals) : bits;
@@ -117,7 +120,7 @@ struct Bf16Pairs {
         return bits | (code & 0x80) << 8;
     }
 
-    static QBSA_INLINE VecF32 multiply_add(VecU32 a, VecU32 b, VecF32 c)
+    static QBSA_INLINE VecF32 multiply_add(VecF32 a, VecF32 b, VecF32 c)
     {
         return (VecF32)_mm512_dpbf16_ps((__m512)c, (__m512bh)a, (__m512bh)b);
     }

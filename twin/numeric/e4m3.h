@@ -24,18 +24,23 @@ constexpr uint32_t e4m3_to_f32_bits(uint8_t code)
     return mantissa == 0 ? sign : sign | (top + 118) << 23 | (mantissa << (23 - top) & 0x7FFFFF);
 }
 
-struct E4m3Table {
-    uint32_t bits[256];
-    constexpr E4m3Table() : bits()
-    {
-        for (uint32_t code = 0; code < 256; ++code) {
-            bits[code] = e4m3_to_f32_bits((uint8_t)code);
-        }
-    }
-};
-inline constexpr E4m3Table kE4m3Table;
+QBSA_INLINE float e4m3_decode(uint8_t code)
+{
+    const uint32_t bits = e4m3_to_f32_bits(code);
+    return load_scalar<float>(&bits);
+}
 
-QBSA_INLINE float e4m3_decode(uint8_t code) { return load_scalar<float>(&kE4m3Table.bits[code]); }
+// A code in each lane.
+QBSA_INLINE VecF32 e4m3_decode(VecU32 code)
+{
+    constexpr uint32_t kSubnormalStep = 121u << 23;  // 2^-6, whose mantissa steps by 2^-9 with the upper three bits
+    const VecU32 size = code & 0x7Fu;
+    const VecU32 mantissa = size << 20;
+    const VecF32 subnormal = (VecF32)(mantissa + kSubnormalStep) - (VecF32)splat(kSubnormalStep);
+    VecU32 bits = size < 8u ? (VecU32)subnormal : mantissa + (120u << 23);
+    bits |= (code & 0x80u) << 24;
+    return (VecF32)(size == kE4m3Nan ? splat(kNanBits) : bits);
+}
 
 // What stands for the values that e4m3 cannot hold: too large ones, and NaN.
 struct E4m3Mode {

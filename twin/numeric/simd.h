@@ -7,17 +7,25 @@
 #include <type_traits>
 #include <utility>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 #define QBSA_INLINE inline __attribute__((always_inline))
+
+#if defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+#define QBSA_SIMD_BYTES 64
+#elif defined(__AVX2__)
+#define QBSA_SIMD_BYTES 32
+#else
+#define QBSA_SIMD_BYTES 16
+#endif
 
 namespace twin {
 
-#if defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
-constexpr size_t kSimdBytes = 64;
-#elif defined(__AVX2__)
-constexpr size_t kSimdBytes = 32;
-#else
-constexpr size_t kSimdBytes = 16;
-#endif
+constexpr size_t kSimdBytes = QBSA_SIMD_BYTES;
 
 template <typename T, size_t kBytes>
 struct VecOf {
@@ -59,6 +67,19 @@ QBSA_INLINE void store(void* to, V x)
 {
     using Element = std::decay_t<decltype(x[0])>;
     *(typename VecOf<Element, sizeof(V)>::at_any_address*)to = x;
+}
+
+// Bytes to lanes. By name where the host has it: g++ 12 widens a vector byte by byte. Under a full mask, because without
+// one it warns of its own header.
+QBSA_INLINE VecU32 load_bytes(const uint8_t* from)
+{
+#if QBSA_SIMD_BYTES == 64
+    return (VecU32)_mm512_maskz_cvtepu8_epi32(0xFFFF, _mm_loadu_si128((const __m128i*)from));
+#elif QBSA_SIMD_BYTES == 32
+    return (VecU32)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)from));
+#else
+    return VecU32{from[0], from[1], from[2], from[3]};
+#endif
 }
 
 // The quiet NaN that device instructions produce (Div's page shows it). Hosts disagree about the NaN of an invalid
