@@ -15,6 +15,7 @@ VENV_FLAGS ?=
 
 BIN := .venv/bin
 READY := .venv/ready
+DOCS_READY := .venv/docs-ready
 LINES := $(wildcard ops kernels_ascendc metadata twin tests tools examples benchmarks)
 CODE = find $(1) -type f \( -name '*.py' -o -name '*.h' -o -name '*.cpp' -o -name '*.asc' -o -name '*.aicpu' \)
 CXX_FILES = $(shell $(call CODE,ops kernels_ascendc metadata twin tests tools benchmarks) | grep -v '\.py$$')
@@ -105,10 +106,10 @@ format: $(READY)
 	$(BIN)/clang-format -i $(CXX_FILES)
 
 # The documentation as a site, build/site/index.html, readable offline; a broken link or reference fails.
-docs: $(BIN)/mkdocs
+docs: $(DOCS_READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
-$(BIN)/mkdocs: $(READY)
+$(DOCS_READY): $(READY)
 	$(BIN)/pip install -q $(PIP_FLAGS) --no-build-isolation -e '.[docs]'
 	touch $@
 
