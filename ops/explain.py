@@ -186,7 +186,7 @@ def _plan_text(plan: Plan) -> str:
     over = f"{plan.max_cost / max(plan.even_share, 1) - 1:.1%} above the even share {plan.even_share:,}"
     lines = [
         f"{plan.tasks:,} tasks; {busy} cores have work; the busiest costs {plan.max_cost:,}, {over}",
-        f"least loaded core: {min(costs):,}; unit: vector instructions of the scheduler's cost model",
+        f"least loaded core: {min(costs):,}; unit: cycles of the scheduler's cost model",
     ]
     if plan.splits:
         lines.append(f"{len(plan.splits)} lists are cut; their merge costs {plan.merge_cost:,} of the makespan")
