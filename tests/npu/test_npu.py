@@ -157,6 +157,7 @@ import torch, qbsa, sys
 lengths = torch.zeros(1, 1, 1, dtype=torch.int32).to("npu:0")
 try:
     qbsa.quant_block_sparse_attn_metadata(lengths, 1, 1, 128)
+    torch.npu.synchronize()  # torch_npu aborts now and then when a process ends while its queue is at work
     print("computed")
 except RuntimeError as error:
     print(type(error).__name__, str(error).splitlines()[0])
