@@ -34,6 +34,7 @@ static constexpr uint32_t kBandRows = 32;
 // is at hand. What lives from V1 to V2 of a macro-block has a slot more.
 static constexpr uint32_t kLag = 2;
 static constexpr uint32_t kLagSlots = kLag + 1;
+static_assert(kLag == 2, "both programs keep the previous macro-block and the one before it");
 
 // Tiles, in elements.
 static constexpr uint32_t kQueryTile = kBlockRows * kHeadDim;

@@ -130,7 +130,7 @@ __simd_callee__ inline void hide_slabs(__ubuf__ float* from, uint16_t slabs, F32
     }
 }
 
-// One block of one band: the five kinds of slabs of BlockView. keys: of the block. limit: -BlockView::last.
+// One block of one band: the five kinds of slabs of BlockView. limit: -BlockView::last.
 template <Scaling kScaling>
 __simd_callee__ inline void scale_block(__ubuf__ float* block, __ubuf__ float* key_scale, uint16_t half_keys,
                                         uint16_t seen, uint16_t upper, uint16_t both, uint16_t lower, uint16_t none,
